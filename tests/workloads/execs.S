@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * execs
+ * execs thread
+ *
+ * Loops, execs itself, and loops again; with "thread" a second thread does it,
+ * while the first waits to be killed by it. LOOPS is 100000.
+ *
+ * Instructions: 4 * LOOPS + 12, with "thread" 4 * LOOPS + 25
+ */
+#include "known.h"
+
+#define LOOPS	100000
+
+	.globl	_start
+_start:
+	cmpl	$3, (%rsp)		/* 2, after the exec */
+	je	again
+	cmpl	$2, (%rsp)
+	je	thread
+	STOP
+
+loop:	mov	$LOOPS, %ebx		/* 2 * LOOPS + 1 */
+1:	dec	%ebx
+	jnz	1b
+	mov	$__NR_execve, %eax	/* 5 */
+	lea	self(%rip), %rdi
+	lea	args(%rip), %rsi
+	xor	%edx, %edx
+	syscall
+	ud2
+
+again:	mov	$LOOPS, %ebx		/* 2 * LOOPS + 1 */
+2:	dec	%ebx
+	jnz	2b
+	EXIT				/* 3 */
+
+thread:	mov	$__NR_pipe, %eax
+	lea	ends(%rip), %rdi
+	syscall
+	THREAD
+	test	%eax, %eax
+	jz	second
+	mov	$__NR_nanosleep, %eax	/* until the second waits in read(2) */
+	lea	nap(%rip), %rdi
+	xor	%esi, %esi
+	syscall
+	STOP
+	mov	$__NR_write, %eax	/* 5 */
+	mov	ends+4(%rip), %edi
+	lea	ends(%rip), %rsi
+	mov	$1, %edx
+	syscall
+	mov	$__NR_pause, %eax	/* 2 */
+	syscall
+	ud2
+
+second:	xor	%eax, %eax		/* __NR_read */
+	mov	ends(%rip), %edi
+	lea	byte(%rip), %rsi
+	mov	$1, %edx
+	syscall				/* 1: again, after the stop */
+	mov	$__NR_nanosleep, %eax	/* 4: until the first waits in pause(2) */
+	lea	nap(%rip), %rdi
+	xor	%esi, %esi
+	syscall
+	jmp	loop			/* 1 */
+
+	.data
+nap:	.quad	0, 200000000
+ends:	.long	0, 0
+byte:	.quad	0
+self:	.asciz	"/proc/self/exe"
+more:	.asciz	"again"
+	.balign	8
+args:	.quad	self, more, more, 0

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * migrate CPUS ROUNDS LOOPS: goes round the CPUs 0 to CPUS - 1, one a round,
+ * and loops LOOPS times on each. It is bound to CPU 0 when it stops.
+ *
+ * Instructions: (2 * LOOPS + 12) * ROUNDS + 3
+ *
+ * Of these each round retires 2 * LOOPS + 12 on its CPU, which is number
+ * (round modulo CPUS): 2 * LOOPS + 7 of its own, and the 5 by which the next
+ * round leaves. The first round's 5 retire on CPU 0, and in place of the next
+ * round's 5 the last round has the 3 of the exit.
+ */
+#include "known.h"
+
+	.macro	GO			/* 5; the rest runs on the CPUs in mask */
+	mov	$__NR_sched_setaffinity, %eax
+	xor	%edi, %edi
+	mov	$8, %esi
+	lea	mask(%rip), %rdx
+	syscall
+	.endm
+
+	.globl	_start
+_start:
+	NUMBER	1
+	mov	%eax, %ecx
+	mov	$1, %ebp
+	mov	%rbp, %r12
+	shl	%cl, %r12		/* the bit beyond the last CPU's */
+	NUMBER	2
+	mov	%rax, %rbx
+	NUMBER	3
+	mov	%rax, %r14
+	mov	%rbp, %r13		/* the CPU's bit */
+	GO
+	STOP
+1:	GO				/* 5 a round */
+	mov	%r14, %rcx		/* 2 * LOOPS + 1 a round */
+2:	dec	%rcx
+	jnz	2b
+	shl	%r13			/* 6 a round */
+	cmp	%r12, %r13
+	cmove	%rbp, %r13
+	mov	%r13, mask(%rip)
+	dec	%rbx
+	jnz	1b
+	EXIT				/* 3 */
+
+	.data
+mask:	.quad	1
