@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=sh disable=SC2034
+# What the guest's scripts share. To be sourced; it does nothing by itself.
+
+module=${MODULE:-/lib/modules/pmu_count.ko}
+
+CYCLES=0x3c
+INSTRUCTIONS=0xc0
+
+fail() {
+	echo "$*"
+	exit 1
+}
+
+# equal WHAT GOT WANTED
+equal() {
+	[ "$2" = "$3" ] || fail "$1: $2 instead of $3"
+}
+
+# near WHAT GOT WANTED PERMILLE
+near() {
+	difference=$(($2 - $3))
+	[ $((${difference#-} * 1000)) -le $(($3 * $4)) ] || fail "$1: $2 is not within $4/1000 of $3"
+}
+
+# --- Truth ------------------------------------------------------------------------------------------------------------
+# The instructions that a program retires in user mode: the formula at the head of its source.
+
+known_truth() { echo $((2 * $1 + 3)); }
+syscalls_truth() { echo $((4 * $1 + 3)); }
+naps_truth() { echo $((2007 * $1 + 3)); }
+migrate_truth() { echo $(((2 * $3 + 12) * $2 + 3)); }
+threads_truth() { echo $(((1 + $1 + $2) * (2005 * $3 + 4) + 5 + 11 * $2 + 2 * $1 + 2 * $2)); }
+forks_truth() { echo $((2 * $1 + 13)); }
+execs_truth() { if [ "${1-}" ]; then echo 400025; else echo 400012; fi; }
+
+# truth [taskset MASK] PROGRAM ARGUMENTS...
+truth() {
+	[ "$1" != taskset ] || shift 2
+	program=$1
+	shift
+	"${program}_truth" "$@"
+}
+
+# --- Counting ---------------------------------------------------------------------------------------------------------
+
+# parse LINE: takes the module's line apart into count, unit, overflows, event, modes and rest.
+parse() {
+	# shellcheck disable=SC2046 # words are meant
+	set -- "$1" $(printf '%s\n' "$1" |
+		sed -n 's/^pmu_count: pid [0-9]* (.*): \([0-9]*\) \([a-z]*\), \([0-9]*\) overflows, event \(0x[0-9a-f]*\):\([uk]*\)\(, still running\)\{0,1\}$/\1 \2 \3 \4 \5 \6/p')
+	[ $# -ge 6 ] || fail "this is not the module's line: '$1'"
+	count=$2 unit=$3 overflows=$4 event=$5 modes=$6
+	shift 6
+	rest=$*
+}
+
+# attached BEFORE AFTER PROGRAM ARGUMENTS...: a run under attach; sets switches and line.
+attached() {
+	attach "$@" >/tmp/attach 2>&1 || fail "$(cat /tmp/attach)" "$(dmesg | grep pmu_count: | tail -n 1)"
+	grep -q '^status 0$' /tmp/attach || fail "$3 did not end well: $(cat /tmp/attach)"
+	switches=$(sed -n 's/^switches //p' /tmp/attach)
+	line=$(sed -n 's/^line //p' /tmp/attach)
+}
+
+# count_module PARAMETERS PROGRAM ARGUMENTS...: what the module counts; sets what parse does.
+count_module() {
+	parameters=$1
+	shift
+	attached "insmod $module pid=\$PID $parameters" : "$@"
+	rmmod pmu_count
+	parse "$line"
+}
+
+# count_perf EVENTS PROGRAM ARGUMENTS...: what perf counts, in the order of EVENTS; sets counts.
+count_perf() {
+	events=$1
+	shift
+	attached "sh /tests/perf-start $events" "sh /tests/perf-stop" "$@"
+	counts=$(sed -n 's/^\([^,#]*\),.*/\1/p' /tmp/perf.out | tr '\n' ' ')
+	case $counts in
+	*[!0-9\ ]* | '') fail "perf did not count: $(cat /tmp/perf.out)" ;;
+	esac
+}
+
+# exact PARAMETERS PROGRAM ARGUMENTS...: in user mode the module's counts of the program are the truth.
+exact() {
+	parameters=$1
+	shift
+	count_module "$parameters user=Y kernel=N event=$INSTRUCTIONS" "$@"
+	equal "instructions:u of '$*' with '$parameters'" "$count" "$(truth "$@")"
+	instructions_overflows=$overflows
+	count_module "$parameters user=Y kernel=N" "$@"
+	equal "cycles:u of '$*' with '$parameters'" "$count" $((2 * $(truth "$@")))
+}
+
+# --- The module -------------------------------------------------------------------------------------------------------
+
+# start PROGRAM ARGUMENTS...: starts it and waits until it has stopped itself; sets pid.
+start() {
+	"$@" &
+	pid=$!
+	wait_for_state "$pid" T
+}
+
+# wait_for_state PID STATE
+wait_for_state() {
+	tries=0
+	until state=$(sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null) && [ "$state" = "$2" ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 1000 ] || fail "process $1 is not in state $2 but '${state-}'"
+		usleep 10000
+	done
+}
+
+# log_of PID: the module's lines about the process.
+log_of() {
+	dmesg | sed -n "s/^\[[^]]*\] //; /^pmu_count: pid $1 (/p"
+}
+
+# said: all that the module has said (the kernel itself says once that a module from outside taints it).
+said() {
+	dmesg | grep 'pmu_count:' | grep -v 'taints kernel' || :
+}
+
+# refused ERROR WORDS PARAMETERS...: loading fails with this error, and one line in dmesg has these words (a pattern).
+refused() {
+	error=$1 words=$2
+	shift 2
+	lines=$(said | wc -l)
+	got=$(load "$module" "$@" || :)
+	[ ! -d /sys/module/pmu_count ] || rmmod pmu_count
+	echo "$*: $got, $(said | tail -n 1)"
+	equal "the error of loading with '$*'" "$got" "$error"
+	equal "lines about it in dmesg" $(($(said | wc -l) - lines)) 1
+	said | tail -n 1 | grep -Eqi "$words" || fail "the line should have '$words'"
+}
+
+# msrs: the PMU's registers of every CPU, as they are now: PERFEVTSEL0, PMC0, GLOBAL_STATUS, GLOBAL_CTRL.
+msrs() {
+	for cpu in /dev/cpu/[0-9]*; do
+		rdmsr "${cpu##*/}" 0x186 0xc1 0x38e 0x38f
+	done
+}

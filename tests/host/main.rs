@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The rooms of the module that are pure arithmetic, as an ordinary program, so that their tests run on the host.
+
+#![allow(dead_code)]
+
+#[path = "../../counter.rs"]
+mod counter;
+#[path = "../../cpuid.rs"]
+mod cpuid;
+#[path = "../../event.rs"]
+mod event;
