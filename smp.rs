@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Being on a CPU, and being on all of them.
+//!
+//! C header: [`include/linux/smp.h`](srctree/include/linux/smp.h)
+
+use core::{
+    cell::UnsafeCell,
+    ptr::from_ref, //
+};
+
+use kernel::{
+    bindings,
+    cpu::{
+        nr_cpu_ids,
+        CpuId, //
+    },
+    interrupt::local_interrupt_disable,
+    prelude::*,
+    types::NotThreadSafe, //
+};
+
+/// Proof that the code stays on the CPU where it is: interrupts are off there, or it is an NMI.
+///
+/// # Invariants
+///
+/// As long as it exists, the code that holds it is not moved to another CPU.
+pub(crate) struct ThisCpu(NotThreadSafe);
+
+impl ThisCpu {
+    /// Claims what the caller knows.
+    ///
+    /// # Safety
+    ///
+    /// For as long as the value exists interrupts must be off on this CPU.
+    #[inline(always)]
+    pub(crate) unsafe fn assume() -> Self {
+        // INVARIANT: Nothing is scheduled while interrupts are off.
+        Self(NotThreadSafe)
+    }
+
+    /// This CPU's number, below `nr_cpu_ids`.
+    #[inline]
+    pub(crate) fn index(&self) -> usize {
+        CpuId::current().as_u32() as usize
+    }
+}
+
+/// Calls `f` on this CPU with interrupts off.
+pub(crate) fn on_this_cpu<T>(f: impl FnOnce(&ThisCpu) -> T) -> T {
+    let _off = local_interrupt_disable();
+    // SAFETY: `_off` lives longer than the token.
+    f(&unsafe { ThisCpu::assume() })
+}
+
+/// Calls `f` on every CPU that is online, with interrupts off, and waits for all of them.
+///
+/// Does not sleep. Must not be called with interrupts off.
+pub(crate) fn on_each_cpu<F: Fn(&ThisCpu) + Sync>(f: F) {
+    // SAFETY: `call` gets back the reference that it wants, and `f` lives until all calls are over,
+    // as is waited for (`wait`).
+    unsafe {
+        bindings::on_each_cpu_cond_mask(
+            None,
+            Some(call::<F>),
+            from_ref(&f).cast_mut().cast(),
+            true,
+            &raw const bindings::__cpu_online_mask,
+        )
+    };
+}
+
+/// # Safety
+///
+/// Only for [`on_each_cpu`]: `f` is a reference to an `F`, and interrupts are off.
+unsafe extern "C" fn call<F: Fn(&ThisCpu) + Sync>(f: *mut c_void) {
+    // SAFETY: As promised.
+    let f = unsafe { &*f.cast_const().cast::<F>() };
+    // SAFETY: As promised, until the end of this function.
+    f(&unsafe { ThisCpu::assume() });
+}
+
+/// One `T` for each CPU, that only this CPU gets at.
+pub(crate) struct PerCpu<T>(KVec<Line<T>>);
+
+// SAFETY: Each `T` is used by one CPU only, the one that `get()` was called on.
+unsafe impl<T: Send> Sync for PerCpu<T> {}
+
+/// Keeps the neighbours' writes off a CPU's cache line (64 bytes on every x86-64).
+#[repr(align(64))]
+#[derive(Default)]
+struct Line<T>(T);
+
+impl<T: Default> PerCpu<T> {
+    /// One for each CPU that may ever come online.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let mut lines = KVec::new();
+        for _ in 0..nr_cpu_ids() {
+            lines.push(Line::default(), GFP_KERNEL)?;
+        }
+        Ok(Self(lines))
+    }
+
+    /// This CPU's. There always is one; the `Option` spares the NMI path a panic.
+    #[inline(always)]
+    pub(crate) fn get<'a>(&'a self, cpu: &'a ThisCpu) -> Option<&'a T> {
+        self.0.get(cpu.index()).map(|line| &line.0)
+    }
+}
+
+/// A value that a CPU shares with the NMIs that interrupt it.
+///
+/// Like [`core::cell::Cell`], but each access happens, and where it stands.
+#[derive(Default)]
+pub(crate) struct NmiCell<T: Copy>(UnsafeCell<T>);
+
+impl<T: Copy> NmiCell<T> {
+    /// The value; `T` must be no wider than a register, lest an NMI see half of it.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> T {
+        const { assert!(size_of::<T>() <= size_of::<usize>()) };
+        // SAFETY: It is no `Sync`: nobody but this CPU uses it, by single accesses.
+        unsafe { self.0.get().read_volatile() }
+    }
+
+    /// Replaces the value.
+    #[inline(always)]
+    pub(crate) fn set(&self, value: T) {
+        const { assert!(size_of::<T>() <= size_of::<usize>()) };
+        // SAFETY: As in `get()`.
+        unsafe { self.0.get().write_volatile(value) };
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who is counted: a process, that is all of its threads.
+//!
+//! A process is held by its `struct pid` and never by a number or a task: numbers are used again,
+//! and an exec from another thread than the leader swaps the tasks.
+//!
+//! C header: [`include/linux/pid.h`](srctree/include/linux/pid.h)
+
+use core::ptr::NonNull;
+
+use kernel::{
+    bindings,
+    fmt::{
+        self,
+        Write, //
+    },
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+    },
+    task::Task, //
+};
+
+/// A reference to a `struct pid`.
+///
+/// # Invariants
+///
+/// The pointer is valid, and this owns a reference.
+struct PidRef(NonNull<bindings::pid>);
+
+// SAFETY: `struct pid` is counted and locked by the kernel, whoever refers to it.
+unsafe impl Send for PidRef {}
+// SAFETY: As above.
+unsafe impl Sync for PidRef {}
+
+impl PidRef {
+    /// The pid that is `number` in the pid namespace of the current process.
+    fn find(number: i32) -> Option<Self> {
+        // SAFETY: Takes any number; returns null or a reference.
+        let pid = unsafe { bindings::find_get_pid(number) };
+        // INVARIANT: As just said.
+        NonNull::new(pid).map(Self)
+    }
+
+    /// The pid of the process that `task` belongs to.
+    fn of_process(task: &Task) -> Option<Self> {
+        // SAFETY: `task` is a task; returns null, if it is reaped, or a reference.
+        let pid = unsafe { bindings::get_task_pid(task.as_ptr(), bindings::pid_type_PIDTYPE_TGID) };
+        // INVARIANT: As just said.
+        NonNull::new(pid).map(Self)
+    }
+
+    /// The task that has this pid in the role of `kind`, unless it is reaped.
+    fn task(&self, kind: bindings::pid_type) -> Option<ARef<Task>> {
+        // SAFETY: By the type invariant; returns null or a reference.
+        let task = unsafe { bindings::get_pid_task(self.0.as_ptr(), kind) };
+        // SAFETY: A `Task` is a `task_struct`, and the reference becomes ours.
+        NonNull::new(task).map(|task| unsafe { ARef::from_raw(task.cast()) })
+    }
+
+    /// Its number in the pid namespace of the current process.
+    fn number(&self) -> i32 {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::pid_vnr(self.0.as_ptr()) }
+    }
+}
+
+impl Drop for PidRef {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the reference is ours.
+        unsafe { bindings::put_pid(self.0.as_ptr()) };
+    }
+}
+
+/// The process that is counted.
+pub(crate) struct Target {
+    pid: PidRef,
+    /// Its number for the user, in the pid namespace of the process that loads the module.
+    number: i32,
+    /// Its threads that are followed, and one more until [`Target::all_followed`].
+    threads: Atomic<i32>,
+}
+
+impl Target {
+    /// The process of which `number` names a thread, in the pid namespace of the current process,
+    /// and that thread.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` if there is none.
+    pub(crate) fn find(number: i32) -> Result<(Self, ARef<Task>)> {
+        let thread = PidRef::find(number)
+            .and_then(|pid| pid.task(bindings::pid_type_PIDTYPE_PID))
+            .ok_or(ESRCH)?;
+        let pid = PidRef::of_process(&thread).ok_or(ESRCH)?;
+        let number = pid.number();
+        let threads = Atomic::new(1);
+        let target = Self {
+            pid,
+            number,
+            threads,
+        };
+        Ok((target, thread))
+    }
+
+    /// One more thread is followed.
+    pub(crate) fn joined(&self) {
+        self.threads.add(1, Relaxed);
+    }
+
+    /// A thread has been followed to its end. Returns whether it was the last, of which there is
+    /// one.
+    pub(crate) fn left(&self) -> bool {
+        // Full: what the other threads counted is visible to the last.
+        self.threads.fetch_sub(1, Full) == 1
+    }
+
+    /// All threads that lived at load are followed: only from now on one may be the last. Returns
+    /// whether the last has left already.
+    pub(crate) fn all_followed(&self) -> bool {
+        self.left()
+    }
+
+    /// Whether there are threads that have not left.
+    pub(crate) fn lives(&self) -> bool {
+        self.threads.load(Relaxed) > 0
+    }
+}
+
+/// `1234 (name)`; the name is the leader's of now, with `?` for what would not print on a line.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (", self.number)?;
+        if let Some(leader) = self.pid.task(bindings::pid_type_PIDTYPE_TGID) {
+            // SAFETY: The task is valid; its name changes by whole bytes, and what is read while
+            // it does is a mixture at worst.
+            let name = unsafe { (&raw const (*leader.as_ptr()).comm).read_volatile() };
+            for byte in name.into_iter().take_while(|&byte| byte != 0) {
+                f.write_char(match byte {
+                    b' '..=b'~' => char::from(byte),
+                    _ => '?',
+                })?;
+            }
+        }
+        f.write_char(')')
+    }
+}
