@@ -65,9 +65,9 @@ attached() {
 
 # count_module PARAMETERS PROGRAM ARGUMENTS...: what the module counts; sets what parse does.
 count_module() {
-	parameters=$1
+	load="insmod $module pid=\$PID $1"
 	shift
-	attached "insmod $module pid=\$PID $parameters" : "$@"
+	attached "$load" : "$@"
 	rmmod pmu_count
 	parse "$line"
 }

@@ -4,6 +4,9 @@
 
 #![allow(dead_code)]
 
+// The kernel's crate root brings the kernel's.
+use std::fmt;
+
 #[path = "../../counter.rs"]
 mod counter;
 #[path = "../../cpuid.rs"]
