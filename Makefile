@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+# Builds all that is needed, and starts it; `make help` tells what there is. Each target is a script of the same name in
+# scripts/, which knows by itself whether anything is to be done.
+#
+# With KDIR=<built kernel tree> only the module is built, with this machine's own tools.
+
+# A value with $ in it reaches the scripts as it was typed.
+override CMD := $(value CMD)
+export CMD
+
+ifdef KDIR
+MAKEFLAGS += --no-print-directory
+modules:
+	@scripts/check-kdir '$(KDIR)'
+	@$(MAKE) -C '$(KDIR)' M='$(CURDIR)' modules
+module: modules
+clean:
+	@$(MAKE) -C '$(KDIR)' M='$(CURDIR)' clean
+.PHONY: modules module clean
+else
+
+# Steps that do not depend on each other run at the same time.
+MAKEFLAGS += -j
+
+steps := sdk source kernel qemu perf module guest plain-qemu
+
+help:
+	@sed -n 's/^## \{0,1\}//p' Makefile
+
+## Counting a process's cycles with the PMU, and everything that it takes to see it done:
+##
+##   make demo        build all that is needed, count some processes with pmu_count and with perf, show both
+##   make test        the tests; the last line is "N passed, N failed"
+##   make shell       a guest with everything in it to play with (Ctrl-A x ends it)
+##   make run CMD='...'   boot the guest, run the shell command in it as root, print its output
+##   make check       formatting, lints and patches
+##   make bench-vpmu  what the emulated PMU costs
+##
+## Steps, each made when needed:
+##
+##   sdk      a Debian root file system with the toolchain      qemu     QEMU with an emulated PMU for TCG
+##   source   the kernel's source, patched                      module   pmu_count.ko
+##   kernel   the guest's kernel                                guest    the guest's root file system
+##   perf     perf, from the same tree
+##
+##   make clean       remove the module, the guest, and results
+##   make distclean   remove all that was built
+##
+##   make KDIR=<tree>     only the module, against a built kernel 7.3 or newer that carries patches/linux
+##
+## Variables:
+##
+##   BUILD=<folder>      where everything is built (default: build)
+##   MIRROR=<URL>        Debian mirror            LINUX_SOURCE=<tarball or tree>   another kernel source
+##   For demo, test, shell and run:
+##   SMP=2 MEM=512       CPUs, memory in MB       CPU=<model>        QEMU's -cpu
+##   VPMU=<properties>   of the emulated PMU, such as pmu-version=3,pmu-counters=8
+##   ACCEL=kvm|tcg       default: kvm if it gives guests a PMU       QEMU=<binary>
+##   QEMU_ARGS=...       more options for QEMU    APPEND=...         more kernel parameters
+##   EXTRA=<folder>      its files are in /extra  TIMEOUT=<seconds>  after which run gives up
+
+# A step that has nothing to do says so only if it was asked for by name.
+$(steps):
+	@$(if $(filter $@,$(MAKECMDGOALS)),,QUIET=1) scripts/$@
+
+source qemu: sdk
+kernel perf: source
+module: kernel
+guest: perf module
+plain-qemu: qemu
+
+demo test shell: guest qemu
+	@scripts/$@
+
+run: guest qemu
+	@$(if $(CMD),,$(error say what to run: make run CMD='...'))
+	@scripts/run "$$CMD"
+
+bench-vpmu: guest plain-qemu
+	@scripts/$@
+
+check: guest qemu
+	@scripts/$@
+
+clean distclean:
+	@scripts/$@
+
+.PHONY: help demo test shell run bench-vpmu check clean distclean $(steps)
+endif
