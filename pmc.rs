@@ -7,7 +7,6 @@
 //! that a switch writes one MSR and reads none; only [`Counters::settle`] looks at it.
 
 use kernel::{
-    bindings,
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -16,6 +15,7 @@ use kernel::{
 };
 
 use crate::{
+    apic,
     counter::{
         Count,
         Preload, //
@@ -33,11 +33,6 @@ use crate::{
         ThisCpu, //
     },
 };
-
-/// The local APIC's LVT entry for PMIs: Intel SDM volume 3, "Local Vector Table".
-const APIC_LVTPC: u32 = 0x340;
-/// Delivery mode NMI, not masked.
-const APIC_DM_NMI: u32 = 0x400;
 
 /// What was in the registers before us.
 #[derive(Clone, Copy, Default)]
@@ -74,6 +69,8 @@ pub(crate) enum Fault {
     Running(u8),
     /// Counter 0 was programmed, and did not move.
     Stuck,
+    /// There is no local APIC to deliver PMIs.
+    NoApic,
 }
 
 /// Counter 0 of every CPU, and the sum of what they counted.
@@ -89,26 +86,17 @@ pub(crate) struct Counters {
     overflows: Atomic<u64>,
 }
 
-/// Opens this CPU's gate: counter 0 runs.
+/// Opens this CPU's gate, so that counter 0 runs, or closes it, so that none does.
 ///
 /// # Safety
 ///
 /// The CPU must have GLOBAL_CTRL.
 #[inline(always)]
-pub(crate) unsafe fn open(cpu: &ThisCpu) {
+pub(crate) unsafe fn gate(open: bool, cpu: &ThisCpu) {
+    // Counter 0's bit is bit 0: no branch, no shift.
+    const { assert!(msr::COUNTER0 == true as u64) };
     // SAFETY: The register exists, and counter 0 too.
-    unsafe { msr::GLOBAL_CTRL.write(msr::COUNTER0, cpu) };
-}
-
-/// Closes this CPU's gate: no counter runs.
-///
-/// # Safety
-///
-/// The CPU must have GLOBAL_CTRL.
-#[inline(always)]
-pub(crate) unsafe fn close(cpu: &ThisCpu) {
-    // SAFETY: The register exists.
-    unsafe { msr::GLOBAL_CTRL.write(0, cpu) };
+    unsafe { msr::GLOBAL_CTRL.write(u64::from(open), cpu) };
 }
 
 /// Whether this CPU, with `pmu`, lets counters be written at their full width.
@@ -155,8 +143,7 @@ impl Counters {
             perfevtsel0: read(msr::PERFEVTSEL0)?,
             pmc0: read(msr::PMC0)?,
             global_ctrl: read(msr::GLOBAL_CTRL)?,
-            // SAFETY: The APIC has an LVTPC where the CPU has a PMU.
-            lvtpc: unsafe { bindings::apic_read(APIC_LVTPC) },
+            lvtpc: apic::lvtpc(cpu).map_err(|_| Fault::NoApic)?,
         };
         self.nobody_counts(found.global_ctrl, cpu)?;
         this.found.set(found);
@@ -231,8 +218,7 @@ impl Counters {
         {
             return Err(Fault::Swallowed);
         }
-        // SAFETY: The APIC has an LVTPC where the CPU has a PMU.
-        unsafe { bindings::apic_write(APIC_LVTPC, APIC_DM_NMI) };
+        apic::set_lvtpc(apic::NMI, cpu);
         Ok(())
     }
 
@@ -243,7 +229,7 @@ impl Counters {
             return;
         };
         // SAFETY: The CPU is programmed, so it has the register.
-        unsafe { close(cpu) };
+        unsafe { gate(false, cpu) };
         self.settle(cpu);
         this.programmed.set(false);
         self.put_back(this.found.get(), cpu);
@@ -253,8 +239,7 @@ impl Counters {
     fn put_back(&self, found: Found, cpu: &ThisCpu) {
         let _ = msr::PERFEVTSEL0.try_write(found.perfevtsel0, cpu);
         let _ = self.pmc0.try_write(found.pmc0, cpu);
-        // SAFETY: The APIC has an LVTPC where the CPU has a PMU.
-        unsafe { bindings::apic_write(APIC_LVTPC, found.lvtpc) };
+        apic::set_lvtpc(found.lvtpc, cpu);
         let _ = msr::GLOBAL_CTRL.try_write(found.global_ctrl, cpu);
     }
 
@@ -269,8 +254,8 @@ impl Counters {
         // SAFETY: The CPU is programmed: all these registers exist and take these values.
         unsafe {
             // Stopped first, so that what follows is not counted and cannot overflow.
-            let gate = msr::GLOBAL_CTRL.read(cpu);
-            close(cpu);
+            let found = msr::GLOBAL_CTRL.read(cpu);
+            gate(false, cpu);
 
             let ours = msr::GLOBAL_STATUS.read(cpu) & msr::COUNTER0 != 0;
             if ours {
@@ -283,13 +268,13 @@ impl Counters {
                 self.pmc0.write(value, cpu);
             }
             // As the hooks had set it: the target may have been switched out before this NMI came.
-            if gate != 0 {
-                msr::GLOBAL_CTRL.write(gate, cpu);
+            if found != 0 {
+                msr::GLOBAL_CTRL.write(found, cpu);
             }
             // The CPU has masked the entry when it delivered the PMI. Last, as Haswell and later
             // want it.
             if ours {
-                bindings::apic_write(APIC_LVTPC, APIC_DM_NMI);
+                apic::set_lvtpc(apic::NMI, cpu);
             }
             ours
         }

@@ -10,7 +10,7 @@
 //! | `counter.rs` | the arithmetic of -N |
 //! | `target.rs` | who is counted |
 //! | `pmc.rs` | counter 0 of each CPU: programs, gates, services, settles |
-//! | `msr.rs` | the registers |
+//! | `msr.rs`, `apic.rs` | the registers |
 //! | `cpuid.rs` | what the PMU can do |
 //! | `sched_hook.rs`, `nmi.rs`, `cpuhp.rs` | who calls us: scheduler, NMIs, CPUs that come and go |
 //! | `smp.rs`, `slot.rs` | being on a CPU; being found by a callback |
@@ -23,6 +23,7 @@ use kernel::{
     sync::Arc, //
 };
 
+mod apic;
 mod counter;
 mod cpuhp;
 mod cpuid;
@@ -110,25 +111,19 @@ impl Session {
 }
 
 impl sched_hook::Follower for Session {
-    fn switched_in(cpu: &ThisCpu) {
-        // SAFETY: The hooks are registered after every CPU was programmed, and a CPU that comes
+    #[inline(always)]
+    fn switched(arrived: bool, cpu: &ThisCpu) {
+        // SAFETY: The hook is registered after every CPU was programmed, and a CPU that comes
         // later is programmed before tasks run there.
-        unsafe { pmc::open(cpu) };
+        unsafe { pmc::gate(arrived, cpu) };
     }
 
-    fn switched_out(cpu: &ThisCpu) {
-        // SAFETY: As above.
-        unsafe { pmc::close(cpu) };
+    fn dead(&self) {
+        self.report("");
     }
 
-    fn joined(&self) {
-        self.target.joined();
-    }
-
-    fn left(&self) {
-        if self.target.left() {
-            self.report("");
-        }
+    fn left_alive(&self) {
+        self.report(", still running");
     }
 }
 
@@ -185,6 +180,10 @@ fn refuse_cpu(cpu: usize, fault: Fault) -> Error {
             pr_err!("CPU {cpu}'s counter stands still: its hypervisor announces a vPMU that does not count, turn it on there\n");
             ENODEV
         }
+        Fault::NoApic => {
+            pr_err!("CPU {cpu} has no local APIC to deliver PMIs: boot without `nolapic`\n");
+            ENODEV
+        }
         Fault::Running(counter) => {
             let (kind, index) = match counter {
                 0..32 => ("counter", counter),
@@ -220,23 +219,11 @@ fn refuse(error: Error, reason: fmt::Arguments<'_>) -> Error {
     error
 }
 
-/// Says on unload that the target still runs, if it does.
-struct StillRunning(Arc<Session>);
-
-impl Drop for StillRunning {
-    fn drop(&mut self) {
-        if self.0.target.lives() {
-            self.0.report(", still running");
-        }
-    }
-}
-
 /// The module, loaded.
 ///
 /// The fields are dropped in this order, so that whatever uses something goes before it.
 struct PmuCount {
-    _hooks: sched_hook::Registration<Session>,
-    _still_running: StillRunning,
+    _hook: Pin<KBox<sched_hook::Registration<Session>>>,
     _cpus: cpuhp::Registration<Counters>,
     _nmi: Pin<KBox<nmi::Registration<Counters>>>,
     _reservation: msr::Reservation,
@@ -282,8 +269,6 @@ impl kernel::Module for PmuCount {
             })?;
         let (target, thread) = Target::find(pid)
             .map_err(|error| refuse(error, fmt!("pid={pid}: there is no such process")))?;
-        let gone = || refuse(ESRCH, fmt!("pid={pid}: the process is already exiting"));
-
         let reservation = msr::Reservation::new().map_err(|error| {
             refuse(
                 error,
@@ -299,23 +284,17 @@ impl kernel::Module for PmuCount {
         let session = Arc::new(session, GFP_KERNEL)?;
         let nmi = KBox::pin_init(nmi::Registration::new(counters.clone()), GFP_KERNEL)?;
         let cpus = cpuhp::Registration::new(counters)?;
-        let hooks = sched_hook::Registration::new(session.clone()).map_err(|error| {
-            refuse(
-                error,
-                fmt!("the scheduler hooks are taken: unload the other module that uses them"),
-            )
-        })?;
+        let hook = KBox::pin_init(sched_hook::Registration::new(session, &thread), GFP_KERNEL)
+            .inspect_err(|&error| match error {
+                ESRCH => pr_err!("pid={pid}: the process is already exiting\n"),
+                EBUSY => {
+                    pr_err!("the scheduler hooks are taken: unload the module that has them\n")
+                }
+                _ => {}
+            })?;
 
-        if hooks.follow(&thread) == 0 {
-            return Err(gone());
-        }
-        // It may have died meanwhile, and nobody was the last then.
-        if session.target.all_followed() {
-            session.report("");
-        }
         Ok(Self {
-            _hooks: hooks,
-            _still_running: StillRunning(session),
+            _hook: hook,
             _cpus: cpus,
             _nmi: nmi,
             _reservation: reservation,

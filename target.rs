@@ -16,14 +16,7 @@ use kernel::{
         Write, //
     },
     prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-    },
+    sync::aref::ARef,
     task::Task, //
 };
 
@@ -83,8 +76,6 @@ pub(crate) struct Target {
     pid: PidRef,
     /// Its number for the user, in the pid namespace of the process that loads the module.
     number: i32,
-    /// Its threads that are followed, and one more until [`Target::all_followed`].
-    threads: Atomic<i32>,
 }
 
 impl Target {
@@ -100,36 +91,7 @@ impl Target {
             .ok_or(ESRCH)?;
         let pid = PidRef::of_process(&thread).ok_or(ESRCH)?;
         let number = pid.number();
-        let threads = Atomic::new(1);
-        let target = Self {
-            pid,
-            number,
-            threads,
-        };
-        Ok((target, thread))
-    }
-
-    /// One more thread is followed.
-    pub(crate) fn joined(&self) {
-        self.threads.add(1, Relaxed);
-    }
-
-    /// A thread has been followed to its end. Returns whether it was the last, of which there is
-    /// one.
-    pub(crate) fn left(&self) -> bool {
-        // Full: what the other threads counted is visible to the last.
-        self.threads.fetch_sub(1, Full) == 1
-    }
-
-    /// All threads that lived at load are followed: only from now on one may be the last. Returns
-    /// whether the last has left already.
-    pub(crate) fn all_followed(&self) -> bool {
-        self.left()
-    }
-
-    /// Whether there are threads that have not left.
-    pub(crate) fn lives(&self) -> bool {
-        self.threads.load(Relaxed) > 0
+        Ok((Self { pid, number }, thread))
     }
 }
 
