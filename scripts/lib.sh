@@ -10,9 +10,10 @@ state=$BUILD/.state
 
 say() { printf '%s\n' "$*" >&2; }
 
+# The status may be chosen by the script.
 die() {
 	say "${0##*/}: $*"
-	exit 1
+	exit "${die_status:-1}"
 }
 
 # The comment at the head of the script is its help.

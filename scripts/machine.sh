@@ -59,7 +59,7 @@ machine() {
 	# shellcheck disable=SC2086  # QEMU_ARGS are several words
 	set -- "$qemu" -nodefaults -no-user-config -display none -no-reboot \
 		-L "$BUILD/sdk/usr/share/seabios" -L "$BUILD/sdk/usr/share/qemu" \
-		-machine q35 -accel "$accel" -cpu "$cpu" -smp "${SMP:-2}" -m "${MEM:-512}" \
+		-machine q35,i8042=off -accel "$accel" -cpu "$cpu" -smp "${SMP:-2}" -m "${MEM:-512}" \
 		-kernel "$BUILD/linux/vmlinux" -initrd "$initrd" \
 		-append "console=ttyS0 panic=-1 nmi_watchdog=0 $parameters ${APPEND-}" \
 		"$@" ${QEMU_ARGS-}
