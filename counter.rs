@@ -50,6 +50,10 @@ impl Preload {
     /// `full_width` says that writes reach all bits. Otherwise they take 32 bits and sign-extend
     /// them, so that -N must have bit 31 set (Intel SDM volume 3, "Full-Width Writes to
     /// Performance Counter Registers").
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`], with the bounds.
     pub(crate) fn new(
         n: u64,
         width: u32,

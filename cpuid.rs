@@ -39,9 +39,21 @@ pub(crate) struct Pmu {
     pub(crate) fixed: bool,
     /// Whether IA32_PERF_CAPABILITIES exists.
     pub(crate) perf_capabilities: bool,
-    /// An event that moves whenever this CPU executes: what a self-test may count.
-    pub(crate) certain_event: u64,
+    /// The architectural events that are announced as absent, by their bits in EBX.
+    absent: u8,
 }
+
+/// The architectural events (unit mask and event select) in the order of their bits in
+/// CPUID.0AH:EBX: "Pre-Defined Architectural Performance Events".
+const ARCHITECTURAL_EVENTS: [u64; 7] = [
+    event::CORE_CYCLES,
+    event::INSTRUCTIONS_RETIRED,
+    0x013c, // UnHalted Reference Cycles
+    0x4f2e, // LLC Reference
+    0x412e, // LLC Misses
+    0x00c4, // Branch Instruction Retired
+    0x00c5, // Branch Misses Retired
+];
 
 impl Pmu {
     /// Asks this CPU.
@@ -72,20 +84,32 @@ impl Pmu {
         if !(2..=5).contains(&version) {
             return Err(Missing::Version(version));
         }
-        // EBX: a bit that is set, or beyond EAX[31:24], says that its event is not there. Bit 0 is
-        // core cycles, bit 1 instructions retired.
-        let cycles = events > 0 && ebx & 1 == 0;
+        // EAX[31:24] is the number of bits in EBX that mean something.
+        let announced = u32::MAX.checked_shr(32 - u32::from(events.min(32)));
         Ok(Self {
             counters,
             width: width.min(64),
             fixed: edx & 0x1f != 0,
             perf_capabilities,
-            certain_event: if cycles {
-                event::CORE_CYCLES
-            } else {
-                event::INSTRUCTIONS_RETIRED
-            },
+            absent: (ebx & announced.unwrap_or(0)) as u8,
         })
+    }
+
+    /// Whether `code`'s event select and unit mask are an architectural event that is announced as
+    /// absent: it would never count.
+    pub(crate) fn lacks(&self, code: u64) -> bool {
+        ARCHITECTURAL_EVENTS
+            .iter()
+            .enumerate()
+            .any(|(bit, &event)| code & 0xffff == event && self.absent >> bit & 1 != 0)
+    }
+
+    /// An event that moves whenever this CPU executes: what a self-test may count.
+    pub(crate) fn certain_event(&self) -> u64 {
+        match self.lacks(event::CORE_CYCLES) {
+            false => event::CORE_CYCLES,
+            true => event::INSTRUCTIONS_RETIRED,
+        }
     }
 }
 
@@ -103,7 +127,7 @@ mod tests {
                 width: 48,
                 fixed: true,
                 perf_capabilities: true,
-                certain_event: event::CORE_CYCLES,
+                absent: 0,
             })
         );
     }
@@ -133,10 +157,24 @@ mod tests {
     }
 
     #[test]
+    fn absent_events_are_known() {
+        let lacks = |eax, ebx, code| Pmu::from_leaf(eax, ebx, 0, false).map(|pmu| pmu.lacks(code));
+        assert_eq!(lacks(0x0730_0402, 0b101_1000, 0x00c5), Ok(true));
+        assert_eq!(lacks(0x0730_0402, 0b101_1000, 0x412e), Ok(true));
+        assert_eq!(lacks(0x0730_0402, 0b101_1000, 0x0100_4f2e), Ok(true));
+        assert_eq!(lacks(0x0730_0402, 0b101_1000, 0x00c4), Ok(false));
+        // An event of this model, not of the architecture.
+        assert_eq!(lacks(0x0730_0402, 0xff, 0x01c5), Ok(false));
+        // Bits beyond EAX[31:24] say nothing.
+        assert_eq!(lacks(0x0630_0402, 0x7f, 0x00c5), Ok(false));
+        assert_eq!(lacks(0x0030_0402, 0x7f, 0x003c), Ok(false));
+    }
+
+    #[test]
     fn the_self_test_takes_an_event_that_is_there() {
-        let event = |eax, ebx| Pmu::from_leaf(eax, ebx, 0, false).map(|pmu| pmu.certain_event);
-        assert_eq!(event(0x0730_0402, 1), Ok(event::INSTRUCTIONS_RETIRED));
-        assert_eq!(event(0x0030_0402, 0), Ok(event::INSTRUCTIONS_RETIRED));
-        assert_eq!(event(0x0730_0402, 2), Ok(event::CORE_CYCLES));
+        let event = |ebx| Pmu::from_leaf(0x0730_0402, ebx, 0, false).map(|pmu| pmu.certain_event());
+        assert_eq!(event(0), Ok(event::CORE_CYCLES));
+        assert_eq!(event(1), Ok(event::INSTRUCTIONS_RETIRED));
+        assert_eq!(event(2), Ok(event::CORE_CYCLES));
     }
 }

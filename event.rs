@@ -59,6 +59,11 @@ impl Event {
         Ok(Self { code, user, kernel })
     }
 
+    /// The code, as it was given.
+    pub(crate) const fn code(&self) -> u64 {
+        self.code
+    }
+
     /// Whether the kernel's part is counted: it then includes what our own PMIs execute.
     pub(crate) const fn counts_kernel(&self) -> bool {
         self.kernel

@@ -20,7 +20,7 @@ use crate::smp::ThisCpu;
 ///
 /// # Invariants
 ///
-/// Only this file makes one, so that it is a register of the PMU: whatever is written there
+/// Only this file makes one. Outside of it, it is a register of the PMU: whatever is written there
 /// changes what is counted, and no memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Msr(u32);
@@ -48,10 +48,36 @@ pub(crate) const COUNTER0: u64 = 1 << 0;
 /// [`PERF_CAPABILITIES`]`[13]` (FW_WRITE): [`A_PMC0`] exists.
 pub(crate) const FULL_WIDTH_WRITE: u64 = 1 << 13;
 
-/// IA32_PERFEVTSEL`index`: what counter `index` counts.
-pub(crate) const fn perfevtsel(index: u8) -> Msr {
-    // INVARIANT: The event selects lie behind one another, 256 of them at most.
-    Msr(PERFEVTSEL0.0 + index as u32)
+/// IA32_DEBUGCTL, of which only [`set_freeze_on_pmi`] touches one bit.
+const DEBUGCTL: Msr = Msr(0x1d9);
+/// IA32_DEBUGCTL.FREEZE_PERFMON_ON_PMI: a PMI clears GLOBAL_CTRL.
+const FREEZE_PERFMON_ON_PMI: u64 = 1 << 12;
+
+/// IA32_PERFEVTSEL`index`: what counter `index` counts, if it has one of the ten addresses that lie
+/// behind one another.
+pub(crate) const fn perfevtsel(index: u8) -> Option<Msr> {
+    match index {
+        // INVARIANT: Up to 18FH they are event selects.
+        0..10 => Some(Msr(PERFEVTSEL0.0 + index as u32)),
+        _ => None,
+    }
+}
+
+/// Lets PMIs stop all counters by themselves or not, and returns whether they did before. A CPU
+/// without that does not.
+///
+/// # Errors
+///
+/// `EIO` if the CPU refuses (#GP).
+pub(crate) fn set_freeze_on_pmi(freeze: bool, cpu: &ThisCpu) -> Result<bool> {
+    let Ok(found) = DEBUGCTL.try_read(cpu) else {
+        return Ok(false);
+    };
+    let froze = found & FREEZE_PERFMON_ON_PMI != 0;
+    if froze != freeze {
+        DEBUGCTL.try_write(found ^ FREEZE_PERFMON_ON_PMI, cpu)?;
+    }
+    Ok(froze)
 }
 
 impl Msr {

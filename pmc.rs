@@ -6,6 +6,8 @@
 //! counter is GLOBAL_CTRL, the *gate*. Closed, the counter stands still and keeps what it has, so
 //! that a switch writes one MSR and reads none; only [`Counters::settle`] looks at it.
 
+use core::cell::Cell;
+
 use kernel::{
     prelude::*,
     sync::atomic::{
@@ -29,6 +31,7 @@ use crate::{
     smp::{
         on_each_cpu,
         NmiCell,
+        NmiSafe,
         PerCpu,
         ThisCpu, //
     },
@@ -40,6 +43,7 @@ struct Found {
     perfevtsel0: u64,
     pmc0: u64,
     global_ctrl: u64,
+    freeze_on_pmi: bool,
     lvtpc: u32,
 }
 
@@ -53,8 +57,11 @@ struct Cpu {
     /// Whether what it counted since then is in the sum.
     settled: NmiCell<bool>,
     /// What to put back.
-    found: core::cell::Cell<Found>,
+    found: Cell<Found>,
 }
+
+// SAFETY: `found` is not touched by PMIs; all else is an `NmiCell`.
+unsafe impl NmiSafe for Cpu {}
 
 /// Why a CPU's counter cannot be used.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +85,8 @@ pub(crate) struct Counters {
     pmu: Pmu,
     event: Event,
     preload: Preload,
-    /// IA32_PMC0 or IA32_A_PMC0.
+    full_width: bool,
+    /// IA32_A_PMC0 if `full_width`, else IA32_PMC0.
     pmc0: msr::Msr,
     cpus: PerCpu<Cpu>,
     /// The sum, in events and in periods.
@@ -118,6 +126,7 @@ impl Counters {
             pmu,
             event,
             preload,
+            full_width,
             pmc0: if full_width { msr::A_PMC0 } else { msr::PMC0 },
             cpus: PerCpu::new()?,
             events: Atomic::new(0),
@@ -130,22 +139,25 @@ impl Counters {
     ///
     /// # Errors
     ///
-    /// Nothing is changed then.
+    /// What was changed is put back then.
     pub(crate) fn program(&self, cpu: &ThisCpu) -> Result<(), Fault> {
-        if Pmu::detect() != Ok(self.pmu) {
+        if Pmu::detect() != Ok(self.pmu) || full_width_writes(&self.pmu, cpu) != self.full_width {
             return Err(Fault::Differs);
         }
         let Some(this) = self.cpus.get(cpu) else {
             return Err(Fault::Differs);
         };
         let read = |msr: msr::Msr| msr.try_read(cpu).map_err(|_| Fault::Refused);
-        let found = Found {
+        let mut found = Found {
+            freeze_on_pmi: false,
             perfevtsel0: read(msr::PERFEVTSEL0)?,
             pmc0: read(msr::PMC0)?,
             global_ctrl: read(msr::GLOBAL_CTRL)?,
             lvtpc: apic::lvtpc(cpu).map_err(|_| Fault::NoApic)?,
         };
         self.nobody_counts(found.global_ctrl, cpu)?;
+        // Frozen, the gate would look closed to our handler, and stay so.
+        found.freeze_on_pmi = msr::set_freeze_on_pmi(false, cpu).map_err(|_| Fault::Refused)?;
         this.found.set(found);
 
         let programmed = self.try_out(cpu).and_then(|()| self.start(cpu));
@@ -164,9 +176,10 @@ impl Counters {
     /// say: the gate would stop it.
     fn nobody_counts(&self, global_ctrl: u64, cpu: &ThisCpu) -> Result<(), Fault> {
         let open = |counter: u8| global_ctrl >> counter & 1 != 0;
-        for counter in (0..self.pmu.counters.min(32)).filter(|&counter| open(counter)) {
-            let select = msr::perfevtsel(counter).try_read(cpu);
-            if select.map_err(|_| Fault::Refused)? & event::EN != 0 {
+        let selects = (0..self.pmu.counters).map_while(|i| Some((i, msr::perfevtsel(i)?)));
+        for (counter, select) in selects.filter(|&(counter, _)| open(counter)) {
+            let select = select.try_read(cpu).map_err(|_| Fault::Refused)?;
+            if select & event::EN != 0 {
                 return Err(Fault::Running(counter));
             }
         }
@@ -186,7 +199,7 @@ impl Counters {
     /// still.
     fn try_out(&self, cpu: &ThisCpu) -> Result<(), Fault> {
         let write = |msr: msr::Msr, value| msr.try_write(value, cpu).map_err(|_| Fault::Refused);
-        let kernel = Event::new(self.pmu.certain_event, false, true);
+        let kernel = Event::new(self.pmu.certain_event(), false, true);
         let kernel = kernel.map_err(|_| Fault::Stuck)?;
 
         write(msr::GLOBAL_CTRL, 0)?;
@@ -235,11 +248,13 @@ impl Counters {
         self.put_back(this.found.get(), cpu);
     }
 
-    /// Writes what was found, as far as the CPU takes it: there is nobody to tell.
+    /// Writes what was found, as far as the CPU takes it (a legacy write of PMC0 has 32 bits): there
+    /// is nobody to tell.
     fn put_back(&self, found: Found, cpu: &ThisCpu) {
         let _ = msr::PERFEVTSEL0.try_write(found.perfevtsel0, cpu);
         let _ = self.pmc0.try_write(found.pmc0, cpu);
         apic::set_lvtpc(found.lvtpc, cpu);
+        let _ = msr::set_freeze_on_pmi(found.freeze_on_pmi, cpu);
         let _ = msr::GLOBAL_CTRL.try_write(found.global_ctrl, cpu);
     }
 

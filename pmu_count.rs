@@ -114,7 +114,7 @@ impl sched_hook::Follower for Session {
     #[inline(always)]
     fn switched(arrived: bool, cpu: &ThisCpu) {
         // SAFETY: The hook is registered after every CPU was programmed, and a CPU that comes
-        // later is programmed before tasks run there.
+        // later is programmed before it is fully online. So GLOBAL_CTRL was probed there.
         unsafe { pmc::gate(arrived, cpu) };
     }
 
@@ -256,6 +256,12 @@ impl kernel::Module for PmuCount {
         let (pmu, full_width) =
             on_this_cpu(|cpu| Pmu::detect().map(|pmu| (pmu, pmc::full_width_writes(&pmu, cpu))))
                 .map_err(refuse_pmu)?;
+        if pmu.lacks(event.code()) {
+            return Err(refuse(
+                EOPNOTSUPP,
+                fmt!("event {event}: CPUID says that this PMU does not count it; choose another"),
+            ));
+        }
         let preload = Preload::new(n, pmu.width.into(), full_width, event.counts_kernel())
             .map_err(|bounds| {
                 refuse(
@@ -284,7 +290,7 @@ impl kernel::Module for PmuCount {
         let session = Arc::new(session, GFP_KERNEL)?;
         let nmi = KBox::pin_init(nmi::Registration::new(counters.clone()), GFP_KERNEL)?;
         let cpus = cpuhp::Registration::new(counters)?;
-        let hook = KBox::pin_init(sched_hook::Registration::new(session, &thread), GFP_KERNEL)
+        let hook = KBox::pin_init(sched_hook::Registration::new(session, thread), GFP_KERNEL)
             .inspect_err(|&error| match error {
                 ESRCH => pr_err!("pid={pid}: the process is already exiting\n"),
                 EBUSY => {

@@ -12,7 +12,10 @@ use kernel::{
     container_of,
     error::to_result,
     prelude::*,
-    sync::Arc,
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
     task::Task,
     types::Opaque, //
 };
@@ -21,11 +24,12 @@ use crate::smp::ThisCpu;
 
 /// What is told of the followed process.
 pub(crate) trait Follower: Send + Sync + Sized + 'static {
-    /// One of its threads comes to this CPU (`arrived`) after a task that is none of them, or one
-    /// leaves it: to a task that is none of them, or for good. May be called twice in a row.
+    /// This CPU runs one of its threads from now on (`arrived`), or none any more. A switch between
+    /// two of them is no event; the same may be said twice in a row.
     ///
-    /// The CPU is in a context switch, maybe with the raw runqueue lock held: no sleep, no
-    /// wake-up, no printk, no panic.
+    /// Called in a context switch, at a thread's exit, and by IPI at the registration's beginning
+    /// and end; maybe with the raw runqueue lock held: no sleep, no wake-up, no printk, no panic.
+    /// The CPU has been fully online.
     fn switched(arrived: bool, cpu: &ThisCpu);
 
     /// The last thread exits. Called once at most, in that thread, before its parent can learn of
@@ -46,6 +50,7 @@ pub(crate) struct Registration<T: Follower> {
     #[pin]
     hook: Opaque<bindings::sched_hook>,
     follower: Arc<T>,
+    task: ARef<Task>,
     /// Threads point to `hook`.
     #[pin]
     _pin: PhantomPinned,
@@ -62,25 +67,25 @@ impl<T: Follower> Registration<T> {
     /// # Errors
     ///
     /// `EBUSY` if another module has the hooks, `ESRCH` if all threads are exiting.
-    pub(crate) fn new<'a>(
-        follower: Arc<T>,
-        task: &'a Task,
-    ) -> impl PinInit<Self, Error> + use<'a, T> {
+    pub(crate) fn new(follower: Arc<T>, task: ARef<Task>) -> impl PinInit<Self, Error> {
+        let raw = task.as_ptr();
         try_pin_init!(Self {
             // Before the hook, by which it is found.
             follower,
+            task,
             _pin: PhantomPinned,
             // INVARIANT: It is registered when this has succeeded.
             hook <- Opaque::try_ffi_init(move |hook: *mut bindings::sched_hook| {
                 // SAFETY: The memory is ours, pinned, and stays until `PinnedDrop` unregisters
-                // it; `task` is a task.
+                // it; so does the task.
                 to_result(unsafe {
                     hook.write(bindings::sched_hook {
                         switched: Some(switched::<T>),
+                        stop: Some(stop::<T>),
                         dead: Some(dead::<T>),
                         threads: bindings::atomic_t::default(),
                     });
-                    bindings::sched_hook_register(hook, task.as_ptr())
+                    bindings::sched_hook_register(hook, raw)
                 })
             }),
         }? Error)
@@ -90,9 +95,9 @@ impl<T: Follower> Registration<T> {
 #[pinned_drop]
 impl<T: Follower> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariant. Threads that are on a CPU leave it, and nothing is
-        // called after this.
-        if unsafe { bindings::sched_hook_unregister(self.hook.get()) } {
+        let (hook, task) = (self.hook.get(), self.task.as_ptr());
+        // SAFETY: By the type invariant, and with the same task. Nothing is called after this.
+        if unsafe { bindings::sched_hook_unregister(hook, task) } {
             self.follower.left_alive();
         }
     }
@@ -104,6 +109,14 @@ impl<T: Follower> PinnedDrop for Registration<T> {
 unsafe extern "C" fn switched<T: Follower>(arrived: bool) {
     // SAFETY: As promised.
     T::switched(arrived, &unsafe { ThisCpu::assume() });
+}
+
+/// # Safety
+///
+/// Only as `sched_hook.stop`: interrupts are off.
+unsafe extern "C" fn stop<T: Follower>(_: bool) {
+    // SAFETY: As promised.
+    T::switched(false, &unsafe { ThisCpu::assume() });
 }
 
 /// # Safety

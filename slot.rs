@@ -10,8 +10,7 @@ use kernel::{
         atomic::{
             Acquire,
             Atomic,
-            Full,
-            Release, //
+            Full, //
         },
         Arc, //
     },
@@ -24,7 +23,7 @@ use kernel::{
 /// The pointer is null, or from [`Arc::into_raw`] and owned by the one [`Filled`] there is.
 pub(crate) struct Slot<T>(Atomic<*mut T>);
 
-impl<T> Slot<T> {
+impl<T: Send + Sync> Slot<T> {
     /// An empty slot, for a `static`.
     pub(crate) const fn new() -> Self {
         // INVARIANT: Null.
@@ -67,9 +66,8 @@ pub(crate) struct Filled<T: 'static>(&'static Slot<T>);
 
 impl<T> Drop for Filled<T> {
     fn drop(&mut self) {
-        let object = self.0 .0.load(Acquire);
         // INVARIANT: Null.
-        self.0 .0.store(null_mut(), Release);
+        let object = self.0 .0.xchg(null_mut(), Full);
         // SAFETY: By the slot's invariant it is ours, and nobody can find it any more.
         drop(unsafe { Arc::from_raw(object.cast_const()) });
     }

@@ -49,7 +49,7 @@ impl ThisCpu {
 /// Calls `f` on this CPU with interrupts off.
 pub(crate) fn on_this_cpu<T>(f: impl FnOnce(&ThisCpu) -> T) -> T {
     let _off = local_interrupt_disable();
-    // SAFETY: `_off` lives longer than the token.
+    // SAFETY: `_off` lives longer than the token, and its C function disables them on any kernel.
     f(&unsafe { ThisCpu::assume() })
 }
 
@@ -83,8 +83,15 @@ unsafe extern "C" fn call<F: Fn(&ThisCpu) + Sync>(f: *mut c_void) {
 /// One `T` for each CPU, that only this CPU gets at.
 pub(crate) struct PerCpu<T>(KVec<Line<T>>);
 
-// SAFETY: Each `T` is used by one CPU only, the one that `get()` was called on.
-unsafe impl<T: Send> Sync for PerCpu<T> {}
+// SAFETY: Each `T` is used by one CPU only, the one that `get()` was called on, and is fit for that.
+unsafe impl<T: NmiSafe> Sync for PerCpu<T> {}
+
+/// What a CPU may use while an NMI that interrupts it uses it, too.
+///
+/// # Safety
+///
+/// Whatever the two do, neither sees a half of what the other has written.
+pub(crate) unsafe trait NmiSafe: Send {}
 
 /// Keeps the neighbours' writes off a CPU's cache line (64 bytes on every x86-64).
 #[repr(align(64))]
@@ -98,8 +105,9 @@ impl<T: Default> PerCpu<T> {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        let mut lines = KVec::new();
-        for _ in 0..nr_cpu_ids() {
+        let cpus = nr_cpu_ids();
+        let mut lines = KVec::with_capacity(cpus as usize, GFP_KERNEL)?;
+        for _ in 0..cpus {
             lines.push(Line::default(), GFP_KERNEL)?;
         }
         Ok(Self(lines))
