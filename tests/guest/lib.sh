@@ -136,6 +136,11 @@ refused() {
 	said | tail -n 1 | grep -Eqi "$words" || fail "the line should have '$words'"
 }
 
+# nmis CPU: how many it has taken since boot; without the watchdog each is a PMI.
+nmis() {
+	awk -v column=$(($1 + 2)) '$1 == "NMI:" { print $column }' /proc/interrupts
+}
+
 # msrs: the PMU's registers of every CPU, as they are now: PERFEVTSEL0, PMC0, GLOBAL_STATUS, GLOBAL_CTRL.
 msrs() {
 	for cpu in /dev/cpu/[0-9]*; do

@@ -2,8 +2,8 @@
 /* Takes the scheduler's hooks, and does nothing with them, so that nobody else can have them. */
 #include <linux/init.h>
 #include <linux/module.h>
-#include <linux/sched.h>
 #include <linux/sched/hook.h>
+#include <linux/sched/task.h>
 
 static void switched(bool in)
 {
@@ -15,17 +15,24 @@ static void dead(struct sched_hook *hook)
 
 static struct sched_hook hook = {
 	.switched = switched,
+	.stop = switched,
 	.dead = dead,
 };
+static struct task_struct *loader;
 
 static int __init hook_user_init(void)
 {
-	return sched_hook_register(&hook, current);
+	int err = sched_hook_register(&hook, current);
+
+	if (!err)
+		loader = get_task_struct(current);
+	return err;
 }
 
 static void __exit hook_user_exit(void)
 {
-	sched_hook_unregister(&hook);
+	sched_hook_unregister(&hook, loader);
+	put_task_struct(loader);
 }
 
 module_init(hook_user_init);
