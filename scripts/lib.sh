@@ -16,6 +16,15 @@ die() {
 	exit "${die_status:-1}"
 }
 
+# apart COMMAND...: in a shell of its own, which `set -e` ends even where the call is a condition.
+apart() {
+	(
+		set -e
+		"$@"
+	) &
+	wait $!
+}
+
 # The comment at the head of the script is its help.
 help() {
 	sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
@@ -238,10 +247,37 @@ fresh_lists() {
 	exec 6>&-
 }
 
+# build_in FOLDER COMMAND...: runs a command that builds there as kbuild does, which takes a file for made if it is new. So when
+# one was killed, the files of its last half minute are removed, as some may be half-written. Patched sources are not.
+build_in() {
+	where=$1
+	shift
+	if [ -e "$where/.unfinished" ]; then
+		echo 'the last build was cut off: making its last files again'
+		echo ./.source >/tmp/sources
+		for d in files none; do
+			[ ! -d "$where/.pristine/$d" ] || (cd "$where/.pristine/$d" && find . -type f) >>/tmp/sources
+		done
+		(cd "$where" && find . -path ./.pristine -prune -o -type f -newer .unfinished -printf '%T@ %p\n') |
+			awk 'NR == FNR { sources[$0]; next }
+				{ time = $1; sub(/^[^ ]* /, "") }
+				!($0 in sources) { made[$0] = time; if (time > last) last = time }
+				END { for (f in made) if (made[f] > last - 30) print f }' /tmp/sources - >/tmp/made
+		(cd "$where" && xargs -d '\n' rm -f) </tmp/made
+	fi
+	: >"$where/.unfinished"
+	failed=0
+	apart "$@" || failed=$?
+	rm "$where/.unfinished"
+	return $failed
+}
+
 # patch_tree TREE FOLDER: makes TREE what it was when unpacked, and the patches of FOLDER applied to that, whatever was
 # applied before. Only files that come out different are touched, so that only what depends on them is built again. The
 # files as they were unpacked are kept in TREE/.pristine/files; those that did not exist are marked in TREE/.pristine/none.
-patch_tree() {
+patch_tree() { apart apply_series "$@"; }
+
+apply_series() {
 	kept=$1/.pristine
 	mkdir -p "$kept/files" "$kept/none"
 	set -- "$1" "$2"/*.patch
@@ -265,7 +301,7 @@ patch_tree() {
 	cp -a "$kept/files" "$kept/patched"
 	for p in "$@"; do
 		echo "applying ${p##*/}"
-		(cd "$kept/patched" && GIT_CEILING_DIRECTORIES=$PWD/.. git apply "$p") || return 1
+		(cd "$kept/patched" && GIT_CEILING_DIRECTORIES=$PWD/.. git apply "$p")
 	done
 	(cd "$kept/files" && find . -type f && cd ../none && find . -type f) | while read -r f; do
 		if [ ! -e "$kept/patched/$f" ]; then
