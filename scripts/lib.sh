@@ -10,6 +10,9 @@ state=$BUILD/.state
 
 say() { printf '%s\n' "$*" >&2; }
 
+# The lines of a log, to be shown.
+indent() { awk '{ print "    " substr($0, 1, 200) }' >&2; }
+
 # The status may be chosen by the script.
 die() {
 	say "${0##*/}: $*"
@@ -71,7 +74,7 @@ install_missing() {
 	# shellcheck disable=SC2086  # several packages
 	if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; } \
 		>"$BUILD/log/host.log" 2>&1 </dev/null; then
-		tail -n 20 "$BUILD/log/host.log" | sed 's/^/    /' >&2
+		tail -n 20 "$BUILD/log/host.log" | indent
 		die "could not install$missing; all of the log: $BUILD/log/host.log"
 	fi
 }
@@ -226,7 +229,7 @@ step() {
 	t=$(duration $(($(date +%s) - start)))
 	if [ "$status" != 0 ]; then
 		say "$1: failed after $t; the end of $log:"
-		tail -n 20 "$log" | sed 's/^/    /' >&2
+		tail -n 20 "$log" | indent
 		cause "$log"
 		exit 1
 	fi
@@ -243,7 +246,10 @@ step() {
 fresh_lists() {
 	exec 6>>"$state/apt.lock"
 	flock 6
-	if [ -z "$(find /var/lib/apt/lists -name '*InRelease' -mmin -60)" ]; then apt-get update; fi
+	if [ -z "$(find /var/lib/apt/updated -mmin -60)" ]; then
+		apt-get update
+		touch /var/lib/apt/updated
+	fi
 	exec 6>&-
 }
 
