@@ -61,7 +61,7 @@ machine() {
 		-L "$BUILD/sdk/usr/share/seabios" -L "$BUILD/sdk/usr/share/qemu" \
 		-machine q35,i8042=off -accel "$accel" -cpu "$cpu" -smp "${SMP:-2}" -m "${MEM:-512}" \
 		-kernel "$BUILD/linux/vmlinux" -initrd "$initrd" \
-		-append "console=ttyS0 panic=-1 nmi_watchdog=0 $parameters ${APPEND-}" \
+		-append "console=ttyS0 panic=-1 nmi_watchdog=0 kunit.enable=0 $parameters ${APPEND-}" \
 		"$@" ${QEMU_ARGS-}
 	set +f
 	lib=$BUILD/sdk/usr/lib/x86_64-linux-gnu
