@@ -113,7 +113,7 @@ free_mb() { df -Pm "$BUILD" | awk 'NR == 2 { print $4 }'; }
 #   extra    any other text that makes it due when it changes
 #   product  what must be there for it to count as done (below the build folder)
 #   needs    MB of disk that it may take from nothing
-#   lines    about how many lines its log has in the end, from nothing
+#   lines    about how many lines its log has in the end, from nothing, if they tell how far it is
 #   exclusive, shared   a lock to hold beside its own
 #   outside  a file or folder of the user's, to be seen as /mnt/outside
 # `build` runs inside the SDK, in the build folder, under `set -eu`, with `extra` set, and may be cut off anywhere: what it
@@ -144,11 +144,8 @@ progress() {
 	while sleep 1 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
 		t=$(($(date +%s) - $3))
 		last=$(tail -n 1 "$2" | tr -d '\r' | tr -s ' \t' ' ' | cut -c1-60)
-		case $last in
-		\[[0-9]*) of='' ;;
-		*) of="$(wc -l <"$2")${lines:+ of about $lines}: " ;;
-		esac
-		[ "$lines" != 0 ] || of=''
+		of=''
+		[ "$lines" = 0 ] || of="$(wc -l <"$2") of about $lines: "
 		now="$1 $(duration "$t") $of$last"
 		if [ -t 2 ]; then
 			printf '%s\n' "$now" >"$state/$1.now"

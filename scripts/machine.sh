@@ -34,7 +34,7 @@ choose_accel() {
 
 # prepare_machine: what must be there before `machine`.
 prepare_machine() {
-	for f in guest.cpio linux/vmlinux kvm-vpmu; do
+	for f in guest.cpio vmlinux kvm-vpmu; do
 		[ -f "$BUILD/$f" ] || die 'the guest has not been built: make guest qemu'
 	done
 	choose_accel
@@ -52,7 +52,7 @@ machine() {
 	shift 2
 	case $accel in
 	kvm) cpu=${CPU:-host} qemu=$BUILD/sdk/usr/bin/qemu-system-x86_64 ;;
-	tcg) cpu=${CPU:-max,vendor=GenuineIntel,pmu=on}${VPMU:+,$VPMU} qemu=$BUILD/qemu/build/qemu-system-x86_64 ;;
+	tcg) cpu=${CPU:-max,vendor=GenuineIntel,pmu=on}${VPMU:+,$VPMU} qemu=$BUILD/qemu-system-x86_64 ;;
 	esac
 	qemu=${QEMU:-$qemu}
 	set -f
@@ -60,7 +60,7 @@ machine() {
 	set -- "$qemu" -nodefaults -no-user-config -display none -no-reboot \
 		-L "$BUILD/sdk/usr/share/seabios" -L "$BUILD/sdk/usr/share/qemu" \
 		-machine q35,i8042=off -accel "$accel" -cpu "$cpu" -smp "${SMP:-2}" -m "${MEM:-512}" \
-		-kernel "$BUILD/linux/vmlinux" -initrd "$initrd" \
+		-kernel "$BUILD/vmlinux" -initrd "$initrd" \
 		-append "console=ttyS0 panic=-1 nmi_watchdog=0 kunit.enable=0 $parameters ${APPEND-}" \
 		"$@" ${QEMU_ARGS-}
 	set +f
