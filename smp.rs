@@ -98,7 +98,7 @@ pub(crate) unsafe trait NmiSafe: Send {}
 #[derive(Default)]
 struct Line<T>(T);
 
-impl<T: Default> PerCpu<T> {
+impl<T: Default + NmiSafe> PerCpu<T> {
     /// One for each CPU that may ever come online.
     ///
     /// # Errors
