@@ -181,7 +181,7 @@ fn refuse_cpu(cpu: usize, fault: Fault) -> Error {
             ENODEV
         }
         Fault::NoApic => {
-            pr_err!("CPU {cpu} has no local APIC to deliver PMIs: boot without `nolapic`\n");
+            pr_err!("CPU {cpu} has no local APIC to deliver PMIs: not supported\n");
             ENODEV
         }
         Fault::Running(counter) => {
@@ -207,7 +207,7 @@ fn refuse_pmu(missing: Missing) -> Error {
             ENODEV
         }
         Missing::Version(version) => {
-            pr_err!("PMU version {version} is not supported, only 2 to 5 are\n");
+            pr_err!("PMU version {version} is not supported, only 2 to 5 are (in QEMU: -cpu ...,pmu-version=2)\n");
             EOPNOTSUPP
         }
     }
