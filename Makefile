@@ -55,9 +55,9 @@ help:
 ##   For demo, test, shell and run:
 ##   SMP=2 MEM=512       CPUs, memory in MB       CPU=<model>        QEMU's -cpu
 ##   VPMU=<properties>   of the emulated PMU, such as pmu-version=3,pmu-counters=8
-##   ACCEL=kvm|tcg       default: kvm if it gives guests a PMU       QEMU=<binary>
+##   ACCEL=kvm|tcg       default: kvm if it gives guests a PMU (test: tcg)   QEMU=<binary>
 ##   QEMU_ARGS=...       more options for QEMU    APPEND=...         more kernel parameters
-##   EXTRA=<folder>      its files are in /extra  TIMEOUT=<seconds>  after which run gives up
+##   EXTRA=<folder>      run: its files are in /extra                TIMEOUT=<seconds>  run: when to give up
 
 # A step that has nothing to do says so only if it was asked for by name.
 $(steps):
@@ -69,11 +69,14 @@ module: kernel
 guest: perf module
 plain-qemu: qemu
 
+ifneq ($(filter run,$(MAKECMDGOALS)),)
+$(if $(CMD),,$(error say what to run: make run CMD='...'))
+endif
+
 demo test shell: guest qemu
 	@scripts/$@
 
 run: guest qemu
-	@$(if $(CMD),,$(error say what to run: make run CMD='...'))
 	@scripts/run "$$CMD"
 
 bench-vpmu: guest plain-qemu
