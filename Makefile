@@ -61,7 +61,7 @@ help:
 
 # A step that has nothing to do says so only if it was asked for by name.
 $(steps):
-	@$(if $(filter $@,$(MAKECMDGOALS)),,QUIET=1) scripts/$@
+	@$(if $(filter $@,$(MAKECMDGOALS)),,QUIET=1) exec scripts/$@
 
 source qemu: sdk
 kernel perf: source
@@ -74,19 +74,19 @@ $(if $(CMD),,$(error say what to run: make run CMD='...'))
 endif
 
 demo test shell: guest qemu
-	@scripts/$@
+	@exec scripts/$@
 
 run: guest qemu
-	@scripts/run "$$CMD"
+	@exec scripts/run "$$CMD"
 
 bench-vpmu: guest plain-qemu
-	@scripts/$@
+	@exec scripts/$@
 
 check: guest qemu
-	@scripts/$@
+	@exec scripts/$@
 
 clean distclean:
-	@scripts/$@
+	@exec scripts/$@
 
 .PHONY: help demo test shell run bench-vpmu check clean distclean $(steps)
 endif
