@@ -147,3 +147,16 @@ msrs() {
 		rdmsr "${cpu##*/}" 0x186 0xc1 0x38e 0x38f
 	done
 }
+
+# --- The monitor ------------------------------------------------------------------------------------------------------
+
+# monitor COMMAND: has QEMU's monitor (HMP) carry it out, and prints what it says. The command that follows it prints a number
+# on a line of its own: that is the end. What is skipped is its greeting, and the echo of what it reads.
+monitor() {
+	exec 9<>/dev/vport0p4
+	printf '%s\nprint /d 20261\n' "$1" >&9
+	while IFS= read -r answer <&9 && answer=${answer%?} && [ "$answer" != 20261 ]; do
+		case $answer in *"type 'help'"* | *"$(printf '\033[K')"*) ;; *) printf '%s\n' "$answer" ;; esac
+	done
+	exec 9>&-
+}
