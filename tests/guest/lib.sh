@@ -24,21 +24,39 @@ near() {
 }
 
 # --- Truth ------------------------------------------------------------------------------------------------------------
-# The instructions that a program retires in user mode: the formula at the head of its source.
+# The instructions that a program retires in user mode: the formula at the head of its source. NAME_truth is all of it, NAME_own
+# what remains without other processes that it makes, for those that make some.
 
 known_truth() { echo $((2 * $1 + 3)); }
 syscalls_truth() { echo $((4 * $1 + 3)); }
 naps_truth() { echo $((2007 * $1 + 3)); }
 migrate_truth() { echo $(((2 * $3 + 12) * $2 + 3)); }
 threads_truth() { echo $(((1 + $1 + $2) * (2005 * $3 + 4) + 5 + 11 * $2 + 2 * $1 + 2 * $2)); }
-forks_truth() { echo $((2 * $1 + 13)); }
+forks_truth() { echo $((4 * $1 + 18)); }
+forks_own() { echo $((2 * $1 + 13)); }
 execs_truth() { if [ "${1-}" ]; then echo 400025; else echo 400012; fi; }
+chain_truth() { echo $((($1 + 1) * 20003 + 11 * $1 + 3)); }
+tree_truth() {
+	depth=$1 forking=0 last=1
+	while [ "$depth" -gt 0 ]; do
+		forking=$((forking + last)) last=$((last * $2)) depth=$((depth - 1))
+	done
+	echo $((forking * (2 * $3 + 14 * $2 + 14) + last * (2 * $3 + 12) - 4))
+}
+tree_own() { echo $((2 * $3 + 14 * $2 + 10)); }
+pages_truth() { echo $(((11 * $1 + 110) * $2 + 3)); }
+signals_truth() { echo $((55 * $1 + 3)); }
+pingpong_truth() { echo $((39 * $2 + 24)); }
+pingpong_own() { if [ "${3-}" ]; then echo $((27 * $2 + 19)); else pingpong_truth "$@"; fi; }
 
-# truth [taskset MASK] PROGRAM ARGUMENTS...
+# truth [taskset MASK] PROGRAM ARGUMENTS...: of a program counted with "parameters", if that is set.
 truth() {
 	[ "$1" != taskset ] || shift 2
 	program=$1
 	shift
+	case " ${parameters-} " in
+	*' inherit=0 '*) if command -v "${program}_own" >/dev/null; then "${program}_own" "$@"; return; fi ;;
+	esac
 	"${program}_truth" "$@"
 }
 

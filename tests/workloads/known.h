@@ -47,14 +47,29 @@
 	syscall
 .endm
 
-/* A thread of this process; %eax is 0 in it: 7 */
-#define CLONE_FLAGS	0x50f00	/* VM, FS, FILES, SIGHAND, THREAD, SYSVSEM */
-.macro THREAD
+/* Another thread or process; %eax is 0 in it: 7 */
+.macro CLONE flags
 	mov	$__NR_clone, %eax
-	mov	$CLONE_FLAGS, %edi
+	mov	\flags, %edi
 	mov	%rsp, %rsi
 	xor	%edx, %edx
 	xor	%r10d, %r10d
 	xor	%r8d, %r8d
+	syscall
+.endm
+
+/* A thread of this process: 7 */
+#define CLONE_FLAGS	0x50f00	/* VM, FS, FILES, SIGHAND, THREAD, SYSVSEM */
+.macro THREAD
+	CLONE	$CLONE_FLAGS
+.endm
+
+/* wait4(-1): until a child has exited: 6 */
+.macro WAIT
+	mov	$__NR_wait4, %eax
+	mov	$-1, %rdi
+	xor	%esi, %esi
+	xor	%edx, %edx
+	xor	%r10d, %r10d
 	syscall
 .endm
