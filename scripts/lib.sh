@@ -8,6 +8,11 @@ BUILD=${BUILD:-$SRC/build}
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 state=$BUILD/.state
 
+# VARIANT names another kernel for the guest, scripts/kernel-$VARIANT.config on top of scripts/kernel.config. What depends on
+# the kernel is built by the same scripts in a folder of its own, as steps with the suffix.
+# shellcheck disable=SC2034 # used by those scripts
+VARIANT=${VARIANT-} suffix=${VARIANT:+-$VARIANT} folder=${VARIANT:+$VARIANT/}
+
 say() { printf '%s\n' "$*" >&2; }
 
 # The lines of a log, to be shown.
@@ -107,7 +112,7 @@ free_mb() { df -Pm "$BUILD" | awk 'NR == 2 { print $4 }'; }
 
 # --- A step ---------------------------------------------------------------------------------------------------------
 #
-# A script that is a step sets some of these, defines `build`, and calls `step NAME` last:
+# A script that is a step sets some of these, defines `build`, and calls `step NAME` last, NAME being its own and a suffix:
 #   after    steps that must have been done, and whose change makes this one due
 #   inputs   files and folders of the project that make it due when they change (itself: the script; empty it if not wanted)
 #   extra    any other text that makes it due when it changes
@@ -187,6 +192,7 @@ step() {
 		exit
 	fi
 	own_build
+	[ -z "$VARIANT" ] || [ -f "$scripts/kernel-$VARIANT.config" ] || die "there is no variant $VARIANT"
 	for s in $after; do
 		[ -f "$state/$s" ] || die "the step $s has not been done: make $s"
 	done
@@ -212,7 +218,7 @@ step() {
 		IN_SDK_STEP=$1 setpriv --pdeathsig KILL $(namespace) sh "$0" >"$log" 2>&1 </dev/null &
 	else
 		setpriv --pdeathsig KILL sh "$scripts/in-sdk" ${outside:+-b "$outside" /mnt/outside} \
-			env IN_SDK_STEP="$1" STEP_EXTRA="$extra" sh "/src/scripts/$1" >"$log" 2>&1 </dev/null &
+			env IN_SDK_STEP="$1" STEP_EXTRA="$extra" VARIANT="$VARIANT" sh "/src/scripts/${0##*/}" >"$log" 2>&1 </dev/null &
 	fi
 	worker=$!
 	progress "$1" "$log" "$start" 7>&- 8>&- 9>&- &

@@ -34,8 +34,8 @@ choose_accel() {
 
 # prepare_machine: what must be there before `machine`.
 prepare_machine() {
-	for f in guest.cpio vmlinux kvm-vpmu; do
-		[ -f "$BUILD/$f" ] || die 'the guest has not been built: make guest qemu'
+	for f in "${folder}guest.cpio" "${folder}vmlinux" kvm-vpmu; do
+		[ -f "$BUILD/$f" ] || die "the guest has not been built: make guest$suffix qemu"
 	done
 	choose_accel
 	[ $accel = tcg ] || [ -z "${VPMU-}" ] || die "VPMU is for TCG's emulated PMU, but this guest would run with KVM: ACCEL=tcg"
@@ -60,7 +60,7 @@ machine() {
 	set -- "$qemu" -nodefaults -no-user-config -display none -no-reboot \
 		-L "$BUILD/sdk/usr/share/seabios" -L "$BUILD/sdk/usr/share/qemu" \
 		-machine q35,i8042=off -accel "$accel" -cpu "$cpu" -smp "${SMP:-2}" -m "${MEM:-512}" \
-		-kernel "$BUILD/vmlinux" -initrd "$initrd" \
+		-kernel "$BUILD/${folder}vmlinux" -initrd "$initrd" \
 		-append "console=ttyS0 panic=-1 nmi_watchdog=0 kunit.enable=0 $parameters ${APPEND-}" \
 		"$@" ${QEMU_ARGS-}
 	set +f
