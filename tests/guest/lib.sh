@@ -48,6 +48,18 @@ pages_truth() { echo $(((11 * $1 + 110) * $2 + 3)); }
 signals_truth() { echo $((55 * $1 + 3)); }
 pingpong_truth() { echo $((39 * $2 + 24)); }
 pingpong_own() { if [ "${3-}" ]; then echo $((27 * $2 + 19)); else pingpong_truth "$@"; fi; }
+shorts_truth() { echo $(((28 * $2 + 4) * $1 + 3)); }
+clones_own() { echo $((2 * $2 + 20)); }
+clones_truth() { if [ "${3-}" ]; then echo $((2 * $2 + 20 + 200015)); else echo $((4 * $2 + 27)); fi; }
+orphan_truth() { echo $((2 * $1 + 45)); }
+orphan_own() { echo 26; }
+remain_truth() { echo $((2 * $1 + 22)); }
+remain_own() { echo 13; }
+headless_truth() { echo $((2 * $1 + 31)); }
+makers_truth() { echo $((8 * $1 + 50)); }
+makers_own() { echo $((6 * $1 + 45)); }
+crash_truth() { if [ "${2-}" ]; then echo $((2 * $1 + 29)); else echo $((2 * $1 + 23)); fi; }
+block_truth() { echo $((2 * $2 + 5)); }
 
 # truth [taskset MASK] PROGRAM ARGUMENTS...: of a program counted with "parameters", if that is set.
 truth() {

@@ -35,9 +35,7 @@ again:	mov	$LOOPS, %ebx		/* 2 * LOOPS + 1 */
 	jnz	2b
 	EXIT				/* 3 */
 
-thread:	mov	$__NR_pipe, %eax
-	lea	ends(%rip), %rdi
-	syscall
+thread:	PIPE	ends
 	THREAD
 	test	%eax, %eax
 	jz	second
@@ -46,20 +44,12 @@ thread:	mov	$__NR_pipe, %eax
 	xor	%esi, %esi
 	syscall
 	STOP
-	mov	$__NR_write, %eax	/* 5 */
-	mov	ends+4(%rip), %edi
-	lea	ends(%rip), %rsi
-	mov	$1, %edx
-	syscall
+	BYTE	__NR_write, ends+4	/* 5 */
 	mov	$__NR_pause, %eax	/* 2 */
 	syscall
 	ud2
 
-second:	xor	%eax, %eax		/* __NR_read */
-	mov	ends(%rip), %edi
-	lea	byte(%rip), %rsi
-	mov	$1, %edx
-	syscall				/* 1: again, after the stop */
+second:	BYTE	__NR_read, ends		/* 1: again, after the stop */
 	mov	$__NR_nanosleep, %eax	/* 4: until the first waits in pause(2) */
 	lea	nap(%rip), %rdi
 	xor	%esi, %esi
@@ -69,7 +59,6 @@ second:	xor	%eax, %eax		/* __NR_read */
 	.data
 nap:	.quad	0, 200000000
 ends:	.long	0, 0
-byte:	.quad	0
 self:	.asciz	"/proc/self/exe"
 more:	.asciz	"again"
 	.balign	8

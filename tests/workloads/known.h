@@ -10,10 +10,13 @@
  * A number beside an instruction or a macro is how many instructions retire
  * there after the stop. The SYSCALL that stops has retired before it.
  *
- * None of them uses the stack after its start, so threads may share one.
+ * None of them keeps anything on the stack after its start, so threads may
+ * share one.
  */
 #include <asm/unistd.h>
 
+#define SIGABRT		6
+#define SIGUSR1		10
 #define SIGSTOP		19
 
 /* The decimal argument number \i, in %rax. For use before the stop. */
@@ -30,14 +33,19 @@
 2:
 .endm
 
-/* kill(getpid(), SIGSTOP): nothing up to here is counted. */
-.macro STOP
+/* kill(getpid(), \signal): 6 */
+.macro RAISE signal
 	mov	$__NR_getpid, %eax
 	syscall
 	mov	%eax, %edi
-	mov	$SIGSTOP, %esi
+	mov	$\signal, %esi
 	mov	$__NR_kill, %eax
 	syscall
+.endm
+
+/* The first time, nothing up to here is counted. */
+.macro STOP
+	RAISE	SIGSTOP
 .endm
 
 /* exit(0), of this thread alone: 3 */
@@ -60,16 +68,51 @@
 
 /* A thread of this process: 7 */
 #define CLONE_FLAGS	0x50f00	/* VM, FS, FILES, SIGHAND, THREAD, SYSVSEM */
+#define OWN_FILES	0x50b00	/* without FILES: its exit closes what it has */
 .macro THREAD
 	CLONE	$CLONE_FLAGS
 .endm
 
-/* wait4(-1): until a child has exited: 6 */
-.macro WAIT
+/* wait4(-1): until a child has exited, or what else options say: 6 */
+.macro WAIT options=0
 	mov	$__NR_wait4, %eax
 	mov	$-1, %rdi
 	xor	%esi, %esi
-	xor	%edx, %edx
+	mov	$\options, %edx
 	xor	%r10d, %r10d
+	syscall
+.endm
+
+.macro PIPE ends
+	mov	$__NR_pipe, %eax
+	lea	\ends(%rip), %rdi
+	syscall
+.endm
+
+/* read(2) or write(2) of one byte: 5 */
+.macro BYTE call, end
+	mov	$\call, %eax
+	mov	\end(%rip), %edi
+	lea	-8(%rsp), %rsi
+	mov	$1, %edx
+	syscall
+.endm
+
+/* 3 */
+.macro CLOSE end
+	mov	$__NR_close, %eax
+	mov	\end(%rip), %edi
+	syscall
+.endm
+
+/* The struct kernel_sigaction \action is for \signal from now on. */
+#define SA_SIGINFO	0x00000004
+#define SA_RESTORER	0x04000000
+.macro ACTION signal, action
+	mov	$__NR_rt_sigaction, %eax
+	mov	$\signal, %edi
+	lea	\action(%rip), %rsi
+	xor	%edx, %edx
+	mov	$8, %r10d
 	syscall
 .endm

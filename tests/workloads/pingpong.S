@@ -23,20 +23,6 @@
 	syscall
 	.endm
 
-	.macro	BYTE	call, end	/* 5 */
-	mov	$\call, %eax
-	mov	\end(%rip), %edi
-	lea	byte(%rip), %rsi
-	mov	$1, %edx
-	syscall
-	.endm
-
-	.macro	PIPE	ends
-	mov	$__NR_pipe, %eax
-	lea	\ends(%rip), %rdi
-	syscall
-	.endm
-
 	.globl	_start
 _start:
 	NUMBER	1
@@ -83,4 +69,3 @@ mask:	.quad	1
 other:	.quad	1
 there:	.long	0, 0
 back:	.long	0, 0
-byte:	.quad	0

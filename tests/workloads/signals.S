@@ -11,22 +11,10 @@
 #define SIGILL		4
 #define SIGTRAP		5
 #define SIGFPE		8
-#define SIGUSR1		10
 #define SIGSEGV		11
 #define SIGUSR2		12
 
-#define SA_SIGINFO	0x00000004
-#define SA_RESTORER	0x04000000
 #define RIP		168		/* in the context that a handler gets */
-
-.macro	ACTION	signal, action
-	mov	$__NR_rt_sigaction, %eax
-	mov	$\signal, %edi
-	lea	\action(%rip), %rsi
-	xor	%edx, %edx
-	mov	$8, %r10d
-	syscall
-.endm
 
 /* 6 */
 .macro	MASK	how
@@ -39,7 +27,7 @@
 .endm
 
 /* 4 */
-.macro	RAISE	signal
+.macro	SEND	signal
 	mov	$__NR_kill, %eax
 	mov	%r12d, %edi
 	mov	$\signal, %esi
@@ -62,15 +50,15 @@ _start:
 	lea	_start(%rip), %r14
 	xor	%r15d, %r15d
 	STOP
-1:	RAISE	SIGUSR1			/* 4, and 3 in the handler */
+1:	SEND	SIGUSR1			/* 4, and 3 in the handler */
 	ud2				/* 0, and 4 in the handler */
 	mov	(%r15), %eax		/* 0, and 4 in the handler */
 	mov	%eax, (%r14)		/* 0, and 4 in the handler */
 	int3				/* 1, and 3 in the handler */
 	div	%r15d			/* 0, and 4 in the handler */
 	MASK	0			/* 6 */
-	RAISE	SIGUSR1			/* 4 */
-	RAISE	SIGUSR2			/* 4 */
+	SEND	SIGUSR1			/* 4 */
+	SEND	SIGUSR2			/* 4 */
 	MASK	1			/* 6, and 3 in each handler */
 	dec	%rbx			/* 2 */
 	jnz	1b

@@ -21,9 +21,7 @@ _start:
 	mov	%rax, %r13
 	NUMBER	3
 	mov	%rax, %r14
-	mov	$__NR_pipe, %eax
-	lea	ends(%rip), %rdi
-	syscall
+	PIPE	ends
 	mov	%r12, %r15
 1:	test	%r15, %r15
 	jz	2f

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * remain ROUNDS: a process with a child that does ROUNDS rounds, stops itself,
+ * and does as many again if it is let go on. The first exits as soon as the
+ * child has stopped.
+ *
+ * Instructions:
+ *   the first                    13
+ *   the child until it stops     2 * ROUNDS + 9
+ */
+#include "known.h"
+
+#define WUNTRACED	2
+
+	.globl	_start
+_start:
+	NUMBER	1
+	mov	%rax, %r12
+	STOP
+	mov	$__NR_fork, %eax	/* 4, and 2 in the child */
+	syscall
+	test	%eax, %eax
+	jz	child
+	WAIT	WUNTRACED		/* 6 */
+	EXIT				/* 3 */
+
+child:	mov	%r12, %rbx		/* 1 */
+1:	dec	%rbx			/* 2 a round */
+	jnz	1b
+	STOP				/* 6 */
+	mov	%r12, %rbx
+2:	dec	%rbx
+	jnz	2b
+	EXIT
