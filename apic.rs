@@ -23,7 +23,10 @@ const LVTPC: u32 = 0x340;
 /// [`LVTPC`]: delivery mode NMI, not masked.
 pub(crate) const NMI: u32 = 0x400;
 
-/// Reads LVTPC.
+/// [`LVTPC`]: an interrupt is on its way to the CPU. Read only.
+const DELIVERY_STATUS: u32 = 1 << 12;
+
+/// Reads LVTPC, all that can be written there.
 ///
 /// # Errors
 ///
@@ -32,7 +35,8 @@ pub(crate) fn lvtpc(_: &ThisCpu) -> Result<u32> {
     // SAFETY: The pointer is set at boot, and a driver's operations never change.
     let read = unsafe { apic.as_ref() }.and_then(|driver| driver.read);
     // SAFETY: Every local APIC of a CPU with a PMU has this register.
-    read.map(|read| unsafe { read(LVTPC) }).ok_or(ENODEV)
+    let value = read.map(|read| unsafe { read(LVTPC) });
+    Ok(value.ok_or(ENODEV)? & !DELIVERY_STATUS)
 }
 
 /// Writes LVTPC: [`NMI`], or what was read there.

@@ -25,6 +25,40 @@ pub(crate) struct Count {
     pub(crate) overflows: u64,
 }
 
+/// What a counter is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Its bits, 1 to 64.
+    pub(crate) width: u8,
+    /// Whether writes reach all of them. Otherwise they take 32 bits and sign-extend them (Intel
+    /// SDM volume 3, "Full-Width Writes to Performance Counter Registers").
+    pub(crate) full_width: bool,
+    /// Whether a register keeps that it has overflowed. Otherwise its top bit tells: set from -N
+    /// on, and gone at the overflow.
+    pub(crate) status: bool,
+}
+
+impl Shape {
+    /// 2^width - 1.
+    const fn mask(&self) -> u64 {
+        match self.width {
+            0..=63 => (1 << self.width) - 1,
+            _ => u64::MAX,
+        }
+    }
+
+    /// The largest N: -N must have bit 31 set to be written in 32 bits, and the top bit to tell an
+    /// overflow by it.
+    fn largest_n(&self) -> u64 {
+        let written = if self.full_width { u64::MAX } else { 1 << 31 };
+        let told = match self.status {
+            true => self.mask(),
+            false => self.mask() / 2 + 1,
+        };
+        told.min(written)
+    }
+}
+
 /// N lies outside `min..=max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfRange {
@@ -44,33 +78,24 @@ pub(crate) struct Preload {
 }
 
 impl Preload {
-    /// A preload of -`n` for a counter of `width` bits (1 to 64), or of the largest `n` that it
-    /// takes if `n` is 0.
-    ///
-    /// `full_width` says that writes reach all bits. Otherwise they take 32 bits and sign-extend
-    /// them, so that -N must have bit 31 set (Intel SDM volume 3, "Full-Width Writes to
-    /// Performance Counter Registers").
+    /// A preload of -`n` for such a counter, or of the largest `n` that it takes if `n` is 0.
     ///
     /// # Errors
     ///
     /// [`OutOfRange`], with the bounds.
-    pub(crate) fn new(
-        n: u64,
-        width: u32,
-        full_width: bool,
-        counts_kernel: bool,
-    ) -> Result<Self, OutOfRange> {
-        let mask = u64::MAX >> 64u32.saturating_sub(width).min(63);
+    pub(crate) fn new(n: u64, shape: Shape, counts_kernel: bool) -> Result<Self, OutOfRange> {
         let min = if counts_kernel {
             N_MIN_KERNEL
         } else {
             N_MIN_USER
         };
-        let max = if full_width { mask } else { mask.min(1 << 31) };
-        let out_of_range = OutOfRange { min, max };
+        let max = shape.largest_n();
         match NonZeroU64::new(if n == 0 { max } else { n }) {
-            Some(n) if (min..=max).contains(&n.get()) => Ok(Self { n, mask }),
-            _ => Err(out_of_range),
+            Some(n) if (min..=max).contains(&n.get()) => Ok(Self {
+                n,
+                mask: shape.mask(),
+            }),
+            _ => Err(OutOfRange { min, max }),
         }
     }
 
@@ -82,6 +107,17 @@ impl Preload {
     /// -N: where a period starts.
     pub(crate) const fn start(&self) -> u64 {
         self.value_after(0)
+    }
+
+    /// Whether the top bit of `value` says that the counter has overflowed since its period began.
+    #[inline]
+    pub(crate) const fn top_bit_gone(&self, value: u64) -> bool {
+        value & !(self.mask >> 1) == 0
+    }
+
+    /// Whether a counter can stand at `value` that has not overflowed since its period began.
+    pub(crate) const fn within_period(&self, value: u64) -> bool {
+        value >= self.start()
     }
 
     /// After an overflow: how many periods are complete when the counter stands at `value`, and
@@ -123,11 +159,19 @@ impl Preload {
 mod tests {
     use super::*;
 
+    const fn shape(width: u8, full_width: bool, status: bool) -> Shape {
+        Shape {
+            width,
+            full_width,
+            status,
+        }
+    }
+
     /// A counter as the manual has it, with PMIs that come `late` events after the overflow.
     ///
     /// `None` if a write did not arrive as it was meant.
-    fn run(n: u64, width: u32, full_width: bool, events: u64, late: u64) -> Option<Count> {
-        let preload = Preload::new(n, width, full_width, false).ok()?;
+    fn run(n: u64, shape: Shape, events: u64, late: u64) -> Option<Count> {
+        let preload = Preload::new(n, shape, false).ok()?;
         let (mut value, mut periods, mut due) = (preload.start(), 0, None);
         for _ in 0..events {
             value = (value + 1) & preload.mask;
@@ -136,10 +180,13 @@ mod tests {
                 Some(left) => Some(left - 1),
                 None => None,
             };
+            if !shape.status && due.is_some() != preload.top_bit_gone(value) {
+                return None;
+            }
             if due == Some(0) {
                 let (more, reloaded) = preload.reload(value);
                 periods += more;
-                value = match full_width {
+                value = match shape.full_width {
                     true => reloaded,
                     false => reloaded as u32 as i32 as u64 & preload.mask,
                 };
@@ -156,14 +203,21 @@ mod tests {
     fn no_event_is_lost_whatever_n_and_the_skid() {
         for n in [2, 3, 7, 1_000, 99_999] {
             for late in [0, 1, 2, 13, 1_000] {
-                for (width, full_width) in [(32, false), (40, false), (40, true), (48, true)] {
+                for shape in [
+                    shape(32, false, true),
+                    shape(40, false, true),
+                    shape(40, true, true),
+                    shape(48, true, true),
+                    shape(32, false, false),
+                    shape(40, true, false),
+                ] {
                     for events in [0, 1, 2, 6, 7, 8, 1_999, 2_000, 20_011] {
                         let count = Count {
                             events,
                             // Unwrapped: objtool does not know the panic of a division by zero.
                             overflows: events.checked_div(n).unwrap(),
                         };
-                        assert_eq!(run(n, width, full_width, events, late), Some(count));
+                        assert_eq!(run(n, shape, events, late), Some(count));
                     }
                 }
             }
@@ -172,33 +226,45 @@ mod tests {
 
     #[test]
     fn the_largest_n_wraps_once() {
-        for (width, full_width, max) in [
-            (32, true, (1 << 32) - 1),
-            (32, false, 1 << 31),
-            (40, true, (1 << 40) - 1),
-            (48, true, (1 << 48) - 1),
-            (48, false, 1 << 31),
+        for (shape, max) in [
+            (shape(32, true, true), (1 << 32) - 1),
+            (shape(32, false, true), 1 << 31),
+            (shape(40, true, true), (1 << 40) - 1),
+            (shape(48, true, true), (1 << 48) - 1),
+            (shape(48, false, true), 1 << 31),
+            (shape(64, true, true), u64::MAX),
+            (shape(32, true, false), 1 << 31),
+            (shape(40, true, false), 1 << 39),
+            (shape(48, true, false), 1 << 47),
+            (shape(48, false, false), 1 << 31),
         ] {
-            let preload = Preload::new(0, width, full_width, true).unwrap();
-            assert_eq!(preload.start(), preload.mask - max + 1);
+            let preload = Preload::new(0, shape, true).unwrap();
+            assert_eq!(preload.start(), preload.mask - (max - 1));
             assert_eq!(preload.count(0, preload.start(), false), Count::default());
 
+            assert!(preload.within_period(preload.start()));
+            assert!(!preload.within_period(preload.start() - 1));
+            assert!(shape.status || !preload.top_bit_gone(preload.start()));
+            assert!(preload.top_bit_gone(0) && preload.top_bit_gone(5));
+
             let count = Count {
-                events: max + 5,
+                events: max.wrapping_add(5),
                 overflows: 1,
             };
             let (periods, value) = preload.reload(5);
             assert_eq!(preload.count(periods, value, false), count);
             assert_eq!(preload.count(0, 5, true), count);
 
-            assert!(Preload::new(max, width, full_width, true).is_ok());
-            assert!(Preload::new(max + 1, width, full_width, true).is_err());
+            assert!(Preload::new(max, shape, true).is_ok());
+            if let Some(more) = max.checked_add(1) {
+                assert!(Preload::new(more, shape, true).is_err());
+            }
         }
     }
 
     #[test]
     fn a_pmi_that_is_still_due_is_counted() {
-        let preload = Preload::new(1_000, 48, true, false).unwrap();
+        let preload = Preload::new(1_000, shape(48, true, true), false).unwrap();
         let count = Count {
             events: 4_017,
             overflows: 4,
@@ -209,21 +275,21 @@ mod tests {
     #[test]
     fn the_bounds_are_named() {
         assert_eq!(
-            Preload::new(1, 48, true, false).err(),
+            Preload::new(1, shape(48, true, true), false).err(),
             Some(OutOfRange {
                 min: 2,
                 max: (1 << 48) - 1
             })
         );
         assert_eq!(
-            Preload::new(9_999, 48, false, true).err(),
+            Preload::new(9_999, shape(48, false, true), true).err(),
             Some(OutOfRange {
                 min: 10_000,
                 max: 1 << 31
             })
         );
-        assert!(Preload::new(2, 48, true, false).is_ok());
-        assert!(Preload::new(10_000, 48, true, true).is_ok());
-        assert!(Preload::new(u64::MAX, 48, true, true).is_err());
+        assert!(Preload::new(2, shape(48, true, true), false).is_ok());
+        assert!(Preload::new(10_000, shape(48, true, true), true).is_ok());
+        assert!(Preload::new(u64::MAX, shape(48, true, true), true).is_err());
     }
 }

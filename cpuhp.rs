@@ -17,10 +17,21 @@ use kernel::{
     sync::Arc, //
 };
 
-use crate::slot::{
-    Filled,
-    Slot, //
+use crate::{
+    slot::{
+        Filled,
+        Slot, //
+    },
+    smp::{
+        on_cpu,
+        on_each_cpu,
+        possible_cpus,
+        ThisCpu, //
+    }, //
 };
+
+/// The state in which the callbacks are called; our kernel patch adds it.
+const STATE: bindings::cpuhp_state = bindings::cpuhp_state_CPUHP_AP_SCHED_HOOK_STARTING;
 
 /// What is done on a CPU while it is online.
 pub(crate) trait Callbacks: Send + Sync + Sized + 'static {
@@ -30,84 +41,113 @@ pub(crate) trait Callbacks: Send + Sync + Sized + 'static {
     /// Where the registered object stands.
     fn slot() -> &'static Slot<Self>;
 
-    /// Called on each CPU that is online and on each that comes online, before user tasks run
-    /// there; interrupts are on.
+    /// Called on each CPU that is online when the registration begins.
     ///
     /// # Errors
     ///
-    /// The registration fails, or the CPU does not come online.
-    fn online(&self) -> Result;
+    /// There is no registration then; it says itself why.
+    fn online(&self, cpu: &ThisCpu) -> Result;
 
-    /// Called on each CPU that goes offline, while user tasks may still run there for a moment,
-    /// and on all when the registration ends; interrupts are on.
-    fn offline(&self);
+    /// Called on each CPU that comes online, before any task but the kernel's for this CPU can
+    /// run there.
+    fn starting(&self, cpu: &ThisCpu);
+
+    /// Called on each CPU that goes offline, when all tasks have left it, and on all when the
+    /// registration ends.
+    fn dying(&self, cpu: &ThisCpu);
+}
+
+/// No CPU comes or goes while it exists.
+struct Hold(());
+
+impl Hold {
+    fn new() -> Self {
+        // SAFETY: May sleep, as its callers may.
+        unsafe { bindings::cpus_read_lock() };
+        Self(())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // SAFETY: It was locked by `new()`, in the same task, as the value is not sent elsewhere.
+        unsafe { bindings::cpus_read_unlock() };
+    }
 }
 
 /// Callbacks that are called until this is dropped.
 ///
 /// # Invariants
 ///
-/// `state` was returned by `__cpuhp_setup_state()`.
+/// The callbacks of [`STATE`] are ours.
 pub(crate) struct Registration<T: Callbacks> {
-    state: bindings::cpuhp_state,
     // Dropped after `Drop` has called the last callback.
-    _callbacks: Filled<T>,
+    callbacks: Filled<T>,
 }
 
 impl<T: Callbacks> Registration<T> {
-    /// Calls `online()` on each CPU, and from now on both as they come and go.
+    /// Calls `online()` on each CPU, and from now on the others as they come and go.
     ///
     /// # Errors
     ///
-    /// What `online()` returned on some CPU; `offline()` was called on the others then. `EBUSY`
-    /// if there is a registration already, `ENOSPC` if the kernel has no state left.
+    /// What `online()` returned on some CPU; `dying()` was called on the others then. `EBUSY`
+    /// if there is a registration already.
     pub(crate) fn new(callbacks: Arc<T>) -> Result<Self> {
-        let filled = T::slot().fill(callbacks)?;
-        // SAFETY: The callbacks stay until `Drop` removes the state.
-        let state = unsafe {
-            bindings::__cpuhp_setup_state(
-                bindings::cpuhp_state_CPUHP_AP_ONLINE_DYN,
-                T::NAME.as_char_ptr(),
-                true,
-                Some(startup::<T>),
-                Some(teardown::<T>),
-                false,
-            )
-        };
-        to_result(state)?;
-        // INVARIANT: As just returned, and not negative.
-        Ok(Self {
-            state,
-            _callbacks: filled,
-        })
+        let filled = T::slot().fill(callbacks.clone())?;
+        let _hold = Hold::new();
+        let online = possible_cpus()
+            .try_for_each(|number| on_cpu(number, |cpu| callbacks.online(cpu)).unwrap_or(Ok(())));
+        let registered = online.and_then(|()| {
+            // SAFETY: The callbacks stay until `Drop` removes the state, and the hold is ours.
+            to_result(unsafe {
+                bindings::__cpuhp_setup_state_cpuslocked(
+                    STATE,
+                    T::NAME.as_char_ptr(),
+                    false,
+                    Some(starting::<T>),
+                    Some(dying::<T>),
+                    false,
+                )
+            })
+        });
+        if registered.is_err() {
+            on_each_cpu(|cpu| callbacks.dying(cpu));
+        }
+        // INVARIANT: As just done.
+        registered.map(|()| Self { callbacks: filled })
     }
 }
 
 impl<T: Callbacks> Drop for Registration<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the state is ours. No callback runs after this.
-        unsafe { bindings::__cpuhp_remove_state(self.state, true) };
+        let _hold = Hold::new();
+        // SAFETY: By the type invariant the state is ours, and the hold, too. The kernel calls no
+        // callback after this.
+        unsafe { bindings::__cpuhp_remove_state_cpuslocked(STATE, false) };
+        on_each_cpu(|cpu| self.callbacks.dying(cpu));
     }
 }
 
 /// # Safety
 ///
-/// Only as a cpuhp callback, while `T::slot()` is filled.
-unsafe extern "C" fn startup<T: Callbacks>(_: c_uint) -> c_int {
-    // SAFETY: `Registration` empties the slot only after the last call.
-    match unsafe { T::slot().get() }.map_or(Err(ENODEV), T::online) {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
+/// Only as [`STATE`]'s callback, while `T::slot()` is filled: interrupts are off.
+unsafe extern "C" fn starting<T: Callbacks>(_: c_uint) -> c_int {
+    // SAFETY: `Registration` empties the slot only after the last call; interrupts are off.
+    let (callbacks, cpu) = unsafe { (T::slot().get(), ThisCpu::assume()) };
+    if let Some(callbacks) = callbacks {
+        callbacks.starting(&cpu);
     }
+    0
 }
 
 /// # Safety
 ///
-/// As for [`startup`].
-unsafe extern "C" fn teardown<T: Callbacks>(_: c_uint) -> c_int {
+/// As for [`starting`].
+unsafe extern "C" fn dying<T: Callbacks>(_: c_uint) -> c_int {
     // SAFETY: As above.
-    if let Some(callbacks) = unsafe { T::slot().get() } {
-        callbacks.offline();
+    let (callbacks, cpu) = unsafe { (T::slot().get(), ThisCpu::assume()) };
+    if let Some(callbacks) = callbacks {
+        callbacks.dying(&cpu);
     }
     0
 }

@@ -5,11 +5,15 @@
 //! Intel SDM volume 3, "Architectural Performance Monitoring", and volume 2, CPUID leaf 0AH.
 
 use core::arch::x86_64::{
+    CpuidResult, //
     __cpuid,
-    __cpuid_count, //
+    __cpuid_count,
 };
 
-use crate::event;
+use crate::event::{
+    self,
+    Event, //
+};
 
 /// The leaf that describes the PMU.
 const LEAF_PMU: u32 = 0x0a;
@@ -24,13 +28,14 @@ pub(crate) enum Missing {
     NotIntel,
     /// Leaf 0AH is absent or all zero.
     NoPmu,
-    /// The version has no GLOBAL_CTRL, or is newer than we know.
+    /// The version is newer than we know.
     Version(u8),
 }
 
-/// A PMU with GLOBAL_CTRL (version 2 to 5).
+/// A PMU of version 1 to 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pmu {
+    version: u8,
     /// The general-purpose counters, at least 1.
     pub(crate) counters: u8,
     /// The bits in each, at most 64.
@@ -71,28 +76,45 @@ impl Pmu {
         // SAFETY: The leaf exists, as just checked.
         let pmu = unsafe { __cpuid_count(LEAF_PMU, 0) };
 
-        Self::from_leaf(pmu.eax, pmu.ebx, pmu.edx, features.ecx & PDCM != 0)
+        Self::from_leaf(pmu, features.ecx & PDCM != 0)
     }
 
     /// Reads leaf 0AH's registers.
-    fn from_leaf(eax: u32, ebx: u32, edx: u32, perf_capabilities: bool) -> Result<Self, Missing> {
-        let [version, counters, width, events] = eax.to_le_bytes();
+    fn from_leaf(leaf: CpuidResult, perf_capabilities: bool) -> Result<Self, Missing> {
+        let [version, counters, width, events] = leaf.eax.to_le_bytes();
 
         if version == 0 || counters == 0 || width == 0 {
             return Err(Missing::NoPmu);
         }
-        if !(2..=5).contains(&version) {
+        if version > 5 {
             return Err(Missing::Version(version));
         }
+        // Version 1 has none, and says nothing of them; version 5 adds a mask to their number.
+        let fixed = match version {
+            1 => 0,
+            5 => leaf.edx & 0x1f | leaf.ecx,
+            _ => leaf.edx & 0x1f,
+        };
         // EAX[31:24] is the number of bits in EBX that mean something.
         let announced = u32::MAX.checked_shr(32 - u32::from(events.min(32)));
         Ok(Self {
+            version,
             counters,
             width: width.min(64),
-            fixed: edx & 0x1f != 0,
+            fixed: fixed != 0,
             perf_capabilities,
-            absent: (ebx & announced.unwrap_or(0)) as u8,
+            absent: (leaf.ebx & announced.unwrap_or(0)) as u8,
         })
+    }
+
+    /// Whether GLOBAL_CTRL and GLOBAL_STATUS exist.
+    pub(crate) const fn has_global(&self) -> bool {
+        self.version >= 2
+    }
+
+    /// Whether GLOBAL_STATUS can be set, and has CTR_FRZ, which stops the counters.
+    pub(crate) const fn has_freeze_status(&self) -> bool {
+        self.version >= 4
     }
 
     /// Whether `code`'s event select and unit mask are an architectural event that is announced as
@@ -104,11 +126,11 @@ impl Pmu {
             .any(|(bit, &event)| code & 0xffff == event && self.absent >> bit & 1 != 0)
     }
 
-    /// An event that moves whenever this CPU executes: what a self-test may count.
-    pub(crate) fn certain_event(&self) -> u64 {
+    /// An event that moves whenever this CPU executes in kernel mode: what a self-test may count.
+    pub(crate) fn certain_event(&self) -> Event {
         match self.lacks(event::CORE_CYCLES) {
-            false => event::CORE_CYCLES,
-            true => event::INSTRUCTIONS_RETIRED,
+            false => Event::KERNEL_CYCLES,
+            true => Event::KERNEL_INSTRUCTIONS,
         }
     }
 }
@@ -118,11 +140,16 @@ impl Pmu {
 mod tests {
     use super::*;
 
+    const fn leaf(eax: u32, ebx: u32, ecx: u32, edx: u32) -> CpuidResult {
+        CpuidResult { eax, ebx, ecx, edx }
+    }
+
     #[test]
     fn a_common_pmu_is_read() {
         assert_eq!(
-            Pmu::from_leaf(0x0730_0404, 0, 0x603, true),
+            Pmu::from_leaf(leaf(0x0730_0404, 0, 0, 0x603), true),
             Ok(Pmu {
+                version: 4,
                 counters: 4,
                 width: 48,
                 fixed: true,
@@ -133,32 +160,51 @@ mod tests {
     }
 
     #[test]
-    fn versions_without_a_gate_or_unknown_are_named() {
-        let version = |v: u8| Pmu::from_leaf(0x0730_0400 | u32::from(v), 0, 0, false).map(|_| ());
+    fn versions_that_are_unknown_are_named() {
+        let version = |version: u8| {
+            let pmu = Pmu::from_leaf(leaf(0x0730_0400 | u32::from(version), 0, 0, 0), false);
+            pmu.map(|pmu| (pmu.has_global(), pmu.has_freeze_status()))
+        };
         assert_eq!(version(0), Err(Missing::NoPmu));
-        assert_eq!(version(1), Err(Missing::Version(1)));
-        for known in 2..=5 {
-            assert_eq!(version(known), Ok(()));
-        }
+        assert_eq!(version(1), Ok((false, false)));
+        assert_eq!(version(2), Ok((true, false)));
+        assert_eq!(version(3), Ok((true, false)));
+        assert_eq!(version(4), Ok((true, true)));
+        assert_eq!(version(5), Ok((true, true)));
         assert_eq!(version(6), Err(Missing::Version(6)));
         assert_eq!(version(255), Err(Missing::Version(255)));
     }
 
     #[test]
+    fn fixed_counters_are_found_where_the_version_tells_them() {
+        let fixed = |version: u32, ecx, edx| {
+            Pmu::from_leaf(leaf(0x0730_0400 | version, 0, ecx, edx), false).map(|pmu| pmu.fixed)
+        };
+        assert_eq!(fixed(1, 0, 0x603), Ok(false));
+        assert_eq!(fixed(2, 0, 0x603), Ok(true));
+        assert_eq!(fixed(2, 0, 0x600), Ok(false));
+        assert_eq!(fixed(4, 0b100, 0x600), Ok(false));
+        assert_eq!(fixed(5, 0b100, 0x600), Ok(true));
+        assert_eq!(fixed(5, 0, 0x603), Ok(true));
+        assert_eq!(fixed(5, 0, 0x8600), Ok(false));
+    }
+
+    #[test]
     fn no_counter_is_no_pmu() {
         assert_eq!(
-            Pmu::from_leaf(0x0730_0002, 0, 0, false),
+            Pmu::from_leaf(leaf(0x0730_0002, 0, 0, 0), false),
             Err(Missing::NoPmu)
         );
         assert_eq!(
-            Pmu::from_leaf(0x0700_0402, 0, 0, false),
+            Pmu::from_leaf(leaf(0x0700_0402, 0, 0, 0), false),
             Err(Missing::NoPmu)
         );
     }
 
     #[test]
     fn absent_events_are_known() {
-        let lacks = |eax, ebx, code| Pmu::from_leaf(eax, ebx, 0, false).map(|pmu| pmu.lacks(code));
+        let lacks =
+            |eax, ebx, code| Pmu::from_leaf(leaf(eax, ebx, 0, 0), false).map(|pmu| pmu.lacks(code));
         assert_eq!(lacks(0x0730_0402, 0b101_1000, 0x00c5), Ok(true));
         assert_eq!(lacks(0x0730_0402, 0b101_1000, 0x412e), Ok(true));
         assert_eq!(lacks(0x0730_0402, 0b101_1000, 0x0100_4f2e), Ok(true));
@@ -172,9 +218,12 @@ mod tests {
 
     #[test]
     fn the_self_test_takes_an_event_that_is_there() {
-        let event = |ebx| Pmu::from_leaf(0x0730_0402, ebx, 0, false).map(|pmu| pmu.certain_event());
-        assert_eq!(event(0), Ok(event::CORE_CYCLES));
-        assert_eq!(event(1), Ok(event::INSTRUCTIONS_RETIRED));
-        assert_eq!(event(2), Ok(event::CORE_CYCLES));
+        let select = |ebx| {
+            let pmu = Pmu::from_leaf(leaf(0x0730_0402, ebx, 0, 0), false);
+            pmu.map(|pmu| pmu.certain_event().perfevtsel(false))
+        };
+        assert_eq!(select(0), Ok(0x42_003c));
+        assert_eq!(select(1), Ok(0x42_00c0));
+        assert_eq!(select(2), Ok(0x42_003c));
     }
 }

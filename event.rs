@@ -14,7 +14,7 @@ const OS: u64 = 1 << 17;
 /// IA32_PERFEVTSELx.INT: raise a PMI at overflow.
 const INT: u64 = 1 << 20;
 /// IA32_PERFEVTSELx.EN: the counter runs (while GLOBAL_CTRL lets it).
-pub(crate) const EN: u64 = 1 << 22;
+const EN: u64 = 1 << 22;
 
 /// The bits that a user may choose: event select (7:0), unit mask (15:8), EDGE (18), INV (23) and
 /// CMASK (31:24).
@@ -34,6 +34,11 @@ pub(crate) enum Invalid {
     NoMode,
 }
 
+/// Whether a counter that IA32_PERFEVTSELx selects `value` for is enabled.
+pub(crate) const fn is_enabled(value: u64) -> bool {
+    value & EN != 0
+}
+
 /// An event and the privilege levels at which it counts.
 ///
 /// # Invariants
@@ -47,6 +52,20 @@ pub(crate) struct Event {
 }
 
 impl Event {
+    /// [`CORE_CYCLES`] in kernel mode.
+    // INVARIANT: No more bits, and one mode.
+    pub(crate) const KERNEL_CYCLES: Self = Self {
+        code: CORE_CYCLES,
+        user: false,
+        kernel: true,
+    };
+    /// [`INSTRUCTIONS_RETIRED`] in kernel mode.
+    // INVARIANT: As above.
+    pub(crate) const KERNEL_INSTRUCTIONS: Self = Self {
+        code: INSTRUCTIONS_RETIRED,
+        ..Self::KERNEL_CYCLES
+    };
+
     /// Checks `code` and the modes.
     pub(crate) const fn new(code: u64, user: bool, kernel: bool) -> Result<Self, Invalid> {
         if code & !CODE != 0 {

@@ -39,10 +39,14 @@ pub(crate) const FIXED_CTR_CTRL: Msr = Msr(0x38d);
 pub(crate) const GLOBAL_STATUS: Msr = Msr(0x38e);
 /// IA32_PERF_GLOBAL_CTRL: bit n lets counter n run, bit 32+n fixed-function counter n.
 pub(crate) const GLOBAL_CTRL: Msr = Msr(0x38f);
+/// IA32_PERF_GLOBAL_STATUS_SET: a 1 sets that bit of GLOBAL_STATUS. Exists from version 4 on.
+pub(crate) const GLOBAL_STATUS_SET: Msr = Msr(0x391);
 /// IA32_PERF_GLOBAL_OVF_CTRL (IA32_PERF_GLOBAL_STATUS_RESET from version 4 on): a 1 clears that
 /// bit of GLOBAL_STATUS.
 pub(crate) const GLOBAL_OVF_CTRL: Msr = Msr(0x390);
 
+/// GLOBAL_STATUS.CTR_FRZ: all counters are stopped. Exists from version 4 on.
+pub(crate) const CTR_FRZ: u64 = 1 << 59;
 /// Counter 0's bit in [`GLOBAL_CTRL`], [`GLOBAL_STATUS`] and [`GLOBAL_OVF_CTRL`].
 pub(crate) const COUNTER0: u64 = 1 << 0;
 /// [`PERF_CAPABILITIES`]`[13]` (FW_WRITE): [`A_PMC0`] exists.
@@ -63,21 +67,38 @@ pub(crate) const fn perfevtsel(index: u8) -> Option<Msr> {
     }
 }
 
-/// Lets PMIs stop all counters by themselves or not, and returns whether they did before. A CPU
-/// without that does not.
+/// Whether a write to the register of this address changes what counter 0 counts.
+pub(crate) fn concerns_counter0(address: u32) -> bool {
+    [
+        PMC0,
+        A_PMC0,
+        PERFEVTSEL0,
+        GLOBAL_CTRL,
+        GLOBAL_OVF_CTRL,
+        GLOBAL_STATUS_SET,
+    ]
+    .iter()
+    .any(|msr| msr.0 == address)
+}
+
+/// Whether PMIs stop all counters by themselves.
+pub(crate) fn freezes_on_pmi(cpu: &ThisCpu) -> bool {
+    DEBUGCTL
+        .try_read(cpu)
+        .is_ok_and(|debugctl| debugctl & FREEZE_PERFMON_ON_PMI != 0)
+}
+
+/// Lets PMIs stop all counters by themselves or not.
 ///
 /// # Errors
 ///
 /// `EIO` if the CPU refuses (#GP).
-pub(crate) fn set_freeze_on_pmi(freeze: bool, cpu: &ThisCpu) -> Result<bool> {
-    let Ok(found) = DEBUGCTL.try_read(cpu) else {
-        return Ok(false);
-    };
-    let froze = found & FREEZE_PERFMON_ON_PMI != 0;
-    if froze != freeze {
-        DEBUGCTL.try_write(found ^ FREEZE_PERFMON_ON_PMI, cpu)?;
+pub(crate) fn set_freeze_on_pmi(freeze: bool, cpu: &ThisCpu) -> Result {
+    if freeze == freezes_on_pmi(cpu) {
+        return Ok(());
     }
-    Ok(froze)
+    let debugctl = DEBUGCTL.try_read(cpu)?;
+    DEBUGCTL.try_write(debugctl ^ FREEZE_PERFMON_ON_PMI, cpu)
 }
 
 impl Msr {
@@ -110,6 +131,31 @@ impl Msr {
             0 => Ok(()),
             _ => Err(EIO),
         }
+    }
+
+    /// Writes a register that may not be there: the CPU then goes on behind the write.
+    #[inline(always)]
+    pub(crate) fn write_if_there(self, value: u32, _: &ThisCpu) {
+        // SAFETY: A #GP finds the entry in the exception table, of the type that does no more than
+        // go on at label 3. By the type invariant the write changes no memory. It is no `nomem`:
+        // no access may move past the start or stop of a counter.
+        unsafe {
+            asm!(
+                "2: wrmsr",
+                "3:",
+                ".pushsection __ex_table, \"a\"",
+                ".balign 4",
+                ".long 2b - .",
+                ".long 3b - .",
+                ".long {type}",
+                ".popsection",
+                type = const bindings::EX_TYPE_DEFAULT,
+                in("ecx") self.0,
+                in("eax") value,
+                in("edx") 0,
+                options(nostack, preserves_flags),
+            )
+        };
     }
 
     /// Reads the register.

@@ -9,11 +9,15 @@
 //! | `event.rs` | what is counted |
 //! | `counter.rs` | the arithmetic of -N |
 //! | `target.rs` | who is counted |
-//! | `pmc.rs` | counter 0 of each CPU: programs, gates, services, settles |
+//! | `pmc.rs` | counter 0 of each CPU: programs, services, settles |
+//! | `gate.rs` | what starts and stops it |
 //! | `msr.rs`, `apic.rs` | the registers |
 //! | `cpuid.rs` | what the PMU can do |
-//! | `sched_hook.rs`, `nmi.rs`, `cpuhp.rs` | who calls us: scheduler, NMIs, CPUs that come and go |
+//! | `sched_hook.rs`, `nmi.rs` | who calls us: the scheduler, NMIs, ... |
+//! | `cpuhp.rs`, `power.rs` | ... CPUs that come and go, a machine that sleeps or goes down, ... |
+//! | `msr_trace.rs` | ... who writes to registers behind our back |
 //! | `smp.rs`, `slot.rs` | being on a CPU; being found by a callback |
+//! | `refusal.rs` | what the user is told when something cannot be |
 
 use core::ffi::CStr;
 
@@ -28,31 +32,38 @@ mod counter;
 mod cpuhp;
 mod cpuid;
 mod event;
+mod gate;
 mod msr;
+mod msr_trace;
 mod nmi;
 mod pmc;
+mod power;
+mod refusal;
 mod sched_hook;
 mod slot;
 mod smp;
 mod target;
 
 use crate::{
-    counter::Preload,
-    cpuid::{
-        Missing,
-        Pmu, //
-    },
     event::{
         Event,
         Invalid, //
     },
+    gate::Gate,
     pmc::{
         Counters,
-        Fault, //
+        Fault,
+        Job, //
+    },
+    refusal::{
+        lament_cpu,
+        refuse,
+        refuse_cpu, //
     },
     slot::Slot,
     smp::{
         on_this_cpu,
+        CpuSet,
         ThisCpu, //
     },
     target::Target, //
@@ -67,7 +78,7 @@ module! {
     params: {
         pid: i32 {
             default: 0,
-            description: "Process to count, by the pid of any of its threads; required",
+            description: "Process to count, by the pid of any of its threads, or kernel thread; required",
         },
         event: u64 {
             default: 0x3c,
@@ -85,6 +96,18 @@ module! {
             default: 0,
             description: "Events per overflow; 0, the largest that the PMU takes, by default",
         },
+        inherit: bool {
+            default: true,
+            description: "Count what the target makes from now on, too, its children and theirs; on by default",
+        },
+        thread: bool {
+            default: false,
+            description: "Count only the thread that pid names, not all of its process; off by default",
+        },
+        force: bool {
+            default: false,
+            description: "Take counters that firmware or a tool has left running; off by default",
+        },
     },
 }
 
@@ -96,11 +119,13 @@ struct Session {
 }
 
 impl Session {
-    /// The one line that a user loads the module for. All gates must be closed.
+    /// Ends counting, with the one line that a user loads the module for.
     fn report(&self, remark: &str) {
-        let count = self.counters.total();
+        let count = self.counters.end();
+        let disturbed = Flaw("disturbed", self.counters.disturbed());
+        let incomplete = Flaw("incomplete", self.counters.incomplete());
         pr_info!(
-            "pid {}: {} {}, {} overflows, event {}{remark}\n",
+            "pid {}: {} {}, {} overflows, event {}{remark}{disturbed}{incomplete}\n",
             self.target,
             count.events,
             self.event.unit(),
@@ -110,14 +135,20 @@ impl Session {
     }
 }
 
-impl sched_hook::Follower for Session {
-    #[inline(always)]
-    fn switched(arrived: bool, cpu: &ThisCpu) {
-        // SAFETY: The hook is registered after every CPU was programmed, and a CPU that comes
-        // later is programmed before it is fully online. So GLOBAL_CTRL was probed there.
-        unsafe { pmc::gate(arrived, cpu) };
-    }
+/// `, incomplete on CPU 3`: what is wrong with the count, if there is such a CPU.
+struct Flaw<'a>(&'static str, &'a CpuSet);
 
+impl fmt::Display for Flaw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(what, cpus) = self;
+        match cpus.is_empty() {
+            true => Ok(()),
+            false => f.write_fmt(fmt!(", {what} on CPU {cpus}")),
+        }
+    }
+}
+
+impl sched_hook::Follower for Session {
     fn dead(&self) {
         self.report("");
     }
@@ -151,72 +182,63 @@ impl cpuhp::Callbacks for Counters {
         &SLOT
     }
 
-    fn online(&self) -> Result {
-        let (cpu, programmed) = on_this_cpu(|cpu| (cpu.index(), self.program(cpu)));
-        programmed.map_err(|fault| refuse_cpu(cpu, fault))
+    fn online(&self, cpu: &ThisCpu) -> Result {
+        match self.program(cpu) {
+            Ok(taken) => tell_taken(cpu, taken),
+            Err(fault) => return Err(refuse_cpu(cpu, self.job(), fault)),
+        }
+        Ok(())
     }
 
-    fn offline(&self) {
-        on_this_cpu(|cpu| self.restore(cpu));
+    fn starting(&self, cpu: &ThisCpu) {
+        tell_late(cpu, self.job(), self.program_late(cpu));
     }
-}
 
-/// Says why a CPU's PMU cannot be used.
-fn refuse_cpu(cpu: usize, fault: Fault) -> Error {
-    match fault {
-        Fault::Differs => {
-            pr_err!("CPU {cpu} has another PMU than the CPU where the module was loaded: not supported, take it offline first\n");
-            ENODEV
-        }
-        Fault::Refused => {
-            pr_err!("CPU {cpu} refuses a PMU register that CPUID announces: its hypervisor has no working vPMU, turn it on there\n");
-            ENODEV
-        }
-        Fault::Swallowed => {
-            pr_err!("CPU {cpu} drops what is written to the PMU: its hypervisor has no working vPMU, turn it on there\n");
-            ENODEV
-        }
-        Fault::Stuck => {
-            pr_err!("CPU {cpu}'s counter stands still: its hypervisor announces a vPMU that does not count, turn it on there\n");
-            ENODEV
-        }
-        Fault::NoApic => {
-            pr_err!("CPU {cpu} has no local APIC to deliver PMIs: not supported\n");
-            ENODEV
-        }
-        Fault::Running(counter) => {
-            let (kind, index) = match counter {
-                0..32 => ("counter", counter),
-                _ => ("fixed-function counter", counter - 32),
-            };
-            pr_err!("{kind} {index} of CPU {cpu} is running: stop the tool that programmed it, or write 0 to its IA32_PERFEVTSEL or IA32_FIXED_CTR_CTRL\n");
-            EBUSY
-        }
+    fn dying(&self, cpu: &ThisCpu) {
+        self.restore(cpu);
     }
 }
 
-/// Says why there is no PMU for us.
-fn refuse_pmu(missing: Missing) -> Error {
-    match missing {
-        Missing::NotIntel => {
-            pr_err!("this is no Intel CPU: other PMUs are not supported (in QEMU: -cpu ...,vendor=GenuineIntel)\n");
-            ENODEV
-        }
-        Missing::NoPmu => {
-            pr_err!("this CPU has no PMU: in a virtual machine, turn its vPMU on (QEMU: -cpu host,pmu=on)\n");
-            ENODEV
-        }
-        Missing::Version(version) => {
-            pr_err!("PMU version {version} is not supported, only 2 to 5 are (in QEMU: -cpu ...,pmu-version=2)\n");
-            EOPNOTSUPP
-        }
+impl power::Callbacks for Counters {
+    fn suspend(&self, cpu: &ThisCpu) {
+        self.suspend(cpu);
+    }
+
+    fn resume(&self, cpu: &ThisCpu) {
+        tell_late(cpu, self.job(), self.resume(cpu));
+    }
+
+    fn shutdown(&self) {
+        self.end_and_restore();
     }
 }
 
-/// Prints a reason that a user can mend, and gives the error back.
-fn refuse(error: Error, reason: fmt::Arguments<'_>) -> Error {
-    pr_err!("{reason}\n");
-    error
+impl msr_trace::Observer for Counters {
+    fn matters(address: u32) -> bool {
+        msr::concerns_counter0(address)
+    }
+
+    fn written(&self, cpu: &ThisCpu) {
+        self.meddled_with(cpu);
+    }
+}
+
+/// Says that somebody's counter was taken.
+fn tell_taken(cpu: &ThisCpu, taken: Option<u8>) {
+    if let Some(counter) = taken.map(refusal::Counter) {
+        pr_warn!(
+            "CPU {}: {counter} was running: taken over (force=1)\n",
+            cpu.index()
+        );
+    }
+}
+
+/// Says what became of a CPU that came late.
+fn tell_late(cpu: &ThisCpu, job: &Job, programmed: Result<Option<u8>, Fault>) {
+    match programmed {
+        Ok(taken) => tell_taken(cpu, taken),
+        Err(fault) => lament_cpu(cpu, job, fault),
+    }
 }
 
 /// The module, loaded.
@@ -224,6 +246,8 @@ fn refuse(error: Error, reason: fmt::Arguments<'_>) -> Error {
 /// The fields are dropped in this order, so that whatever uses something goes before it.
 struct PmuCount {
     _hook: Pin<KBox<sched_hook::Registration<Session>>>,
+    _trace: msr_trace::Registration<Counters>,
+    _power: Pin<KBox<power::Registration<Counters>>>,
     _cpus: cpuhp::Registration<Counters>,
     _nmi: Pin<KBox<nmi::Registration<Counters>>>,
     _reservation: msr::Reservation,
@@ -236,6 +260,11 @@ impl kernel::Module for PmuCount {
         let user = module_parameters::user.value();
         let kernel = module_parameters::kernel.value();
         let n = module_parameters::n.value();
+        let force = module_parameters::force.value();
+        let scope = sched_hook::Scope {
+            thread: module_parameters::thread.value(),
+            inherit: module_parameters::inherit.value(),
+        };
 
         let event = Event::new(event, user, kernel).map_err(|invalid| match invalid {
             Invalid::Bits(bits) => refuse(
@@ -253,27 +282,9 @@ impl kernel::Module for PmuCount {
                 fmt!("pid={pid}: give the process to count, pid=<number above 0>"),
             ));
         }
-        let (pmu, full_width) =
-            on_this_cpu(|cpu| Pmu::detect().map(|pmu| (pmu, pmc::full_width_writes(&pmu, cpu))))
-                .map_err(refuse_pmu)?;
-        if pmu.lacks(event.code()) {
-            return Err(refuse(
-                EOPNOTSUPP,
-                fmt!("event {event}: CPUID says that this PMU does not count it; choose another"),
-            ));
-        }
-        let preload = Preload::new(n, pmu.width.into(), full_width, event.counts_kernel())
-            .map_err(|bounds| {
-                refuse(
-                    EINVAL,
-                    fmt!(
-                        "n={n}: this PMU takes {} to {} for event {event}, or 0 for the largest",
-                        bounds.min,
-                        bounds.max
-                    ),
-                )
-            })?;
-        let (target, thread) = Target::find(pid)
+        let job = Job { event, n, force };
+        let gate = on_this_cpu(|cpu| job.gate(cpu).map_err(|fault| refuse_cpu(cpu, &job, fault)))?;
+        let target = Target::find(pid, scope.thread)
             .map_err(|error| refuse(error, fmt!("pid={pid}: there is no such process")))?;
         let reservation = msr::Reservation::new().map_err(|error| {
             refuse(
@@ -281,7 +292,8 @@ impl kernel::Module for PmuCount {
                 fmt!("the PMU is in use, by perf or the NMI watchdog: end perf, or run `sysctl kernel.nmi_watchdog=0`"),
             )
         })?;
-        let counters = Arc::new(Counters::new(pmu, full_width, event, preload)?, GFP_KERNEL)?;
+        let counters = Arc::new(Counters::new(job, gate)?, GFP_KERNEL)?;
+        let thread = target.thread();
         let session = Session {
             target,
             event,
@@ -289,18 +301,30 @@ impl kernel::Module for PmuCount {
         };
         let session = Arc::new(session, GFP_KERNEL)?;
         let nmi = KBox::pin_init(nmi::Registration::new(counters.clone()), GFP_KERNEL)?;
-        let cpus = cpuhp::Registration::new(counters)?;
-        let hook = KBox::pin_init(sched_hook::Registration::new(session, thread), GFP_KERNEL)
-            .inspect_err(|&error| match error {
-                ESRCH => pr_err!("pid={pid}: the process is already exiting\n"),
-                EBUSY => {
-                    pr_err!("the scheduler hooks are taken: unload the module that has them\n")
-                }
-                _ => {}
-            })?;
+        let cpus = cpuhp::Registration::new(counters.clone())?;
+        let power = KBox::pin_init(power::Registration::new(counters.clone()), GFP_KERNEL)?;
+        let trace = msr_trace::Registration::new(counters.clone())?;
+        counters.begin();
+        let hook = match gate {
+            Gate::GlobalCtrl => KBox::pin_init(
+                sched_hook::Registration::new::<gate::GlobalCtrl>(session, thread, scope),
+                GFP_KERNEL,
+            ),
+            Gate::EventSelect => KBox::pin_init(
+                sched_hook::Registration::new::<gate::EventSelect>(session, thread, scope),
+                GFP_KERNEL,
+            ),
+        };
+        let hook = hook.inspect_err(|&error| match error {
+            ESRCH => pr_err!("pid={pid}: the process is already exiting\n"),
+            EBUSY => pr_err!("the scheduler hooks are taken: unload the module that has them\n"),
+            _ => {}
+        })?;
 
         Ok(Self {
             _hook: hook,
+            _trace: trace,
+            _power: power,
             _cpus: cpus,
             _nmi: nmi,
             _reservation: reservation,

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Following a process across the CPUs, as a registration that ends with its value.
+//! Following tasks across the CPUs, as a registration that ends with its value.
 //!
 //! C header: [`include/linux/sched/hook.h`](srctree/include/linux/sched/hook.h), which our kernel
 //! patch adds.
 
-use core::marker::PhantomPinned;
+use core::{
+    marker::PhantomPinned,
+    ptr::null_mut, //
+};
 
 use kernel::{
     bindings,
     container_of,
+    current,
     error::to_result,
     prelude::*,
     sync::{
@@ -22,71 +26,124 @@ use kernel::{
 
 use crate::smp::ThisCpu;
 
-/// What is told of the followed process.
-pub(crate) trait Follower: Send + Sync + Sized + 'static {
-    /// This CPU runs one of its threads from now on (`arrived`), or none any more. A switch between
-    /// two of them is no event; the same may be said twice in a row.
-    ///
-    /// Called in a context switch, at a thread's exit, and by IPI at the registration's beginning
-    /// and end; maybe with the raw runqueue lock held: no sleep, no wake-up, no printk, no panic.
-    /// The CPU has been fully online.
-    fn switched(arrived: bool, cpu: &ThisCpu);
+/// Who is told that a CPU runs followed tasks.
+///
+/// A switch between two of them is no event; the same may be said twice in a row. Called in a
+/// context switch, at a task's exit, and by IPI at the registration's beginning and end; maybe with
+/// the raw runqueue lock held: no sleep, no wake-up, no printk, no panic.
+pub(crate) trait Switches: 'static {
+    /// This CPU runs one of them from now on.
+    fn arrived(cpu: &ThisCpu);
 
-    /// The last thread exits. Called once at most, in that thread, before its parent can learn of
-    /// it, under `rcu_read_lock()`: no sleep.
+    /// It runs none any more.
+    fn left(cpu: &ThisCpu);
+}
+
+/// Who is told of the end.
+pub(crate) trait Follower: Send + Sync + Sized + 'static {
+    /// The last of the tasks that were meant exits; those that they have made may live. Called
+    /// once at most, in that task, before its parent can learn of it, under `rcu_read_lock()`: no
+    /// sleep.
     fn dead(&self);
 
-    /// The registration ends while the process lives, and nothing is called any more.
+    /// The registration ends while one of the tasks that were meant lives, and nothing is called
+    /// any more.
     fn left_alive(&self);
 }
 
-/// A process that is followed until this is dropped.
+/// Who is followed.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope {
+    /// Only the one thread, and not all of its process, of now and of later.
+    pub(crate) thread: bool,
+    /// Also what they make from now on, and what that makes: processes, and threads of those.
+    pub(crate) inherit: bool,
+}
+
+/// The marks of followed tasks.
+struct Marks {
+    /// Of those that are meant.
+    meant: bindings::sched_mark,
+    /// Of those that they have made.
+    made: bindings::sched_mark,
+}
+
+/// Tasks that are followed until this is dropped.
 ///
 /// # Invariants
 ///
-/// `hook` is registered.
+/// `marks.meant` is registered with `hook`.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Registration<T: Follower> {
     #[pin]
-    hook: Opaque<bindings::sched_hook>,
+    marks: Opaque<Marks>,
+    hook: &'static bindings::sched_hook,
     follower: Arc<T>,
-    task: ARef<Task>,
-    /// Threads point to `hook`.
+    /// Tasks point to `marks`.
     #[pin]
     _pin: PhantomPinned,
 }
 
-// SAFETY: The hook's only field that changes is atomic.
+// SAFETY: The only fields of the marks that change are atomic.
 unsafe impl<T: Follower> Send for Registration<T> {}
 // SAFETY: As above.
 unsafe impl<T: Follower> Sync for Registration<T> {}
 
+/// The hook that tells `S`.
+struct Hook<S: Switches>(S);
+
+impl<S: Switches> Hook<S> {
+    const HOOK: &'static bindings::sched_hook = &bindings::sched_hook {
+        in_: Some(arrived::<S>),
+        out: Some(left::<S>),
+    };
+}
+
 impl<T: Follower> Registration<T> {
-    /// Follows all threads of `task`'s process, of now and of later.
+    /// Follows `task` and whoever else `scope` says.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if another module has the hooks, `ESRCH` if all threads are exiting.
-    pub(crate) fn new(follower: Arc<T>, task: ARef<Task>) -> impl PinInit<Self, Error> {
-        let raw = task.as_ptr();
+    /// `EBUSY` if another module has the hooks, `ESRCH` if all whom it would follow are exiting.
+    pub(crate) fn new<S: Switches>(
+        follower: Arc<T>,
+        task: ARef<Task>,
+        scope: Scope,
+    ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // Before the hook, by which it is found.
+            // Before the marks, by which it is found.
             follower,
-            task,
+            hook: Hook::<S>::HOOK,
             _pin: PhantomPinned,
             // INVARIANT: It is registered when this has succeeded.
-            hook <- Opaque::try_ffi_init(move |hook: *mut bindings::sched_hook| {
+            marks <- Opaque::try_ffi_init(move |marks: *mut Marks| {
                 // SAFETY: The memory is ours, pinned, and stays until `PinnedDrop` unregisters
-                // it; so does the task.
-                to_result(unsafe {
-                    hook.write(bindings::sched_hook {
-                        switched: Some(switched::<T>),
-                        stop: Some(stop::<T>),
+                // it.
+                unsafe {
+                    let [meant, made] = [&raw mut (*marks).meant, &raw mut (*marks).made];
+                    let children = if scope.inherit { made } else { null_mut() };
+                    meant.write(bindings::sched_mark {
+                        thread: if scope.thread { children } else { meant },
+                        child: children,
                         dead: Some(dead::<T>),
-                        threads: bindings::atomic_t::default(),
+                        tasks: bindings::atomic_t::default(),
                     });
-                    bindings::sched_hook_register(hook, raw)
-                })
+                    made.write(bindings::sched_mark {
+                        thread: made,
+                        child: made,
+                        dead: None,
+                        tasks: bindings::atomic_t::default(),
+                    });
+                    to_result(bindings::sched_hook_register(
+                        Hook::<S>::HOOK,
+                        meant,
+                        task.as_ptr(),
+                        match scope.thread {
+                            true => bindings::pid_type_PIDTYPE_PID,
+                            false => bindings::pid_type_PIDTYPE_TGID,
+                        },
+                    ))
+                }
             }),
         }? Error)
     }
@@ -95,36 +152,50 @@ impl<T: Follower> Registration<T> {
 #[pinned_drop]
 impl<T: Follower> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
-        let (hook, task) = (self.hook.get(), self.task.as_ptr());
-        // SAFETY: By the type invariant, and with the same task. Nothing is called after this.
-        if unsafe { bindings::sched_hook_unregister(hook, task) } {
+        // SAFETY: The marks are there.
+        let meant = unsafe { &raw mut (*self.marks.get()).meant };
+        // SAFETY: By the type invariant. Nothing is called after this.
+        if unsafe { bindings::sched_hook_unregister(self.hook, meant) } {
             self.follower.left_alive();
         }
     }
 }
 
-/// # Safety
-///
-/// Only as `sched_hook.switched`: interrupts are off.
-unsafe extern "C" fn switched<T: Follower>(arrived: bool) {
-    // SAFETY: As promised.
-    T::switched(arrived, &unsafe { ThisCpu::assume() });
+/// Whether the current task is followed, or being taken on or left.
+pub(crate) fn current_is_followed() -> bool {
+    // SAFETY: The task is valid, and the field is a word that changes at once.
+    unsafe {
+        !(&raw const (*current!().as_ptr()).sched_mark)
+            .read_volatile()
+            .is_null()
+    }
 }
 
 /// # Safety
 ///
-/// Only as `sched_hook.stop`: interrupts are off.
-unsafe extern "C" fn stop<T: Follower>(_: bool) {
+/// Only as `sched_hook.in`: interrupts are off.
+unsafe extern "C" fn arrived<S: Switches>() {
     // SAFETY: As promised.
-    T::switched(false, &unsafe { ThisCpu::assume() });
+    S::arrived(&unsafe { ThisCpu::assume() });
 }
 
 /// # Safety
 ///
-/// Only as `sched_hook.dead` of a [`Registration<T>`].
-unsafe extern "C" fn dead<T: Follower>(hook: *mut bindings::sched_hook) {
-    // SAFETY: As promised, `hook` is the field of a registration, which stays as long as its
-    // hook may be called, and whose follower was set before the hook was registered.
-    let registration = unsafe { &*container_of!(Opaque::cast_from(hook), Registration<T>, hook) };
+/// Only as `sched_hook.out`: interrupts are off.
+unsafe extern "C" fn left<S: Switches>() {
+    // SAFETY: As promised.
+    S::left(&unsafe { ThisCpu::assume() });
+}
+
+/// # Safety
+///
+/// Only as `sched_mark.dead` of a [`Registration<T>`]'s first mark.
+unsafe extern "C" fn dead<T: Follower>(meant: *mut bindings::sched_mark) {
+    // SAFETY: As promised, it is within a registration, which stays as long as its marks may be
+    // used, and whose follower was set before they were registered.
+    let registration = unsafe {
+        let marks = container_of!(meant, Marks, meant);
+        &*container_of!(Opaque::cast_from(marks), Registration<T>, marks)
+    };
     registration.follower.dead();
 }

@@ -2,7 +2,10 @@
 
 //! Where a C callback that is given no argument finds its object.
 
-use core::ptr::null_mut;
+use core::{
+    ops::Deref,
+    ptr::null_mut, //
+};
 
 use kernel::{
     prelude::*,
@@ -63,6 +66,15 @@ impl<T: Send + Sync> Slot<T> {
 
 /// Owns what is in a [`Slot`]. Drop it only when no callback runs that may look there.
 pub(crate) struct Filled<T: 'static>(&'static Slot<T>);
+
+impl<T> Deref for Filled<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: By the slot's invariant it is an object that is ours as long as `self` is.
+        unsafe { &*self.0 .0.load(Acquire) }
+    }
+}
 
 impl<T> Drop for Filled<T> {
     fn drop(&mut self) {

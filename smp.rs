@@ -6,7 +6,10 @@
 
 use core::{
     cell::UnsafeCell,
-    ptr::from_ref, //
+    ptr::{
+        from_mut,
+        from_ref, //
+    }, //
 };
 
 use kernel::{
@@ -15,8 +18,13 @@ use kernel::{
         nr_cpu_ids,
         CpuId, //
     },
+    fmt,
     interrupt::local_interrupt_disable,
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     types::NotThreadSafe, //
 };
 
@@ -51,6 +59,48 @@ pub(crate) fn on_this_cpu<T>(f: impl FnOnce(&ThisCpu) -> T) -> T {
     let _off = local_interrupt_disable();
     // SAFETY: `_off` lives longer than the token, and its C function disables them on any kernel.
     f(&unsafe { ThisCpu::assume() })
+}
+
+/// The CPUs that may ever come online.
+pub(crate) fn possible_cpus() -> impl Iterator<Item = u32> {
+    0..nr_cpu_ids()
+}
+
+/// Calls `f` on the CPU of this number with interrupts off, and waits for it. `None` if that CPU is
+/// not online.
+///
+/// Does not sleep. Must not be called with interrupts off.
+pub(crate) fn on_cpu<T: Send>(number: u32, f: impl Fn(&ThisCpu) -> T + Sync) -> Option<T> {
+    let mut returned = None;
+    let mut call = |cpu: &ThisCpu| returned = Some(f(cpu));
+    // SAFETY: What `call` refers to may be used on another CPU, and lives until that is over.
+    unsafe { call_on_cpu(number, &mut call) };
+    returned
+}
+
+/// # Safety
+///
+/// `f` may be called on another CPU.
+unsafe fn call_on_cpu<F: FnMut(&ThisCpu)>(number: u32, f: &mut F) {
+    // SAFETY: `call_mut` gets back the reference that it wants, and the call is waited for (`wait`).
+    unsafe {
+        bindings::smp_call_function_single(
+            number as c_int,
+            Some(call_mut::<F>),
+            from_mut(f).cast(),
+            true,
+        )
+    };
+}
+
+/// # Safety
+///
+/// Only for [`call_on_cpu`]: `f` is a reference to an `F`, and interrupts are off.
+unsafe extern "C" fn call_mut<F: FnMut(&ThisCpu)>(f: *mut c_void) {
+    // SAFETY: As promised.
+    let f = unsafe { &mut *f.cast::<F>() };
+    // SAFETY: As promised, until the end of this function.
+    f(&unsafe { ThisCpu::assume() });
 }
 
 /// Calls `f` on every CPU that is online, with interrupts off, and waits for all of them.
@@ -141,5 +191,91 @@ impl<T: Copy> NmiCell<T> {
         const { assert!(size_of::<T>() <= size_of::<usize>()) };
         // SAFETY: As in `get()`.
         unsafe { self.0.get().write_volatile(value) };
+    }
+}
+
+/// A word that all CPUs read and few write, each access by itself.
+pub(crate) struct Shared<T: Copy>(NmiCell<T>);
+
+// SAFETY: Each access is one of a register's width, as in `NmiCell`: nobody sees half of a value.
+unsafe impl<T: Copy + Send> Sync for Shared<T> {}
+
+impl<T: Copy> Shared<T> {
+    /// For a `static`.
+    pub(crate) const fn new(value: T) -> Self {
+        Self(NmiCell(UnsafeCell::new(value)))
+    }
+
+    /// The value.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> T {
+        self.0.get()
+    }
+
+    /// Replaces the value.
+    #[inline(always)]
+    pub(crate) fn set(&self, value: T) {
+        self.0.set(value);
+    }
+}
+
+/// A set of CPUs that only grows.
+pub(crate) struct CpuSet(KVec<Atomic<bool>>);
+
+impl CpuSet {
+    /// An empty set.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let mut members = KVec::new();
+        for _ in possible_cpus() {
+            members.push(Atomic::new(false), GFP_KERNEL)?;
+        }
+        Ok(Self(members))
+    }
+
+    /// Adds this CPU; an NMI may.
+    pub(crate) fn insert(&self, cpu: &ThisCpu) {
+        if let Some(member) = self.0.get(cpu.index()) {
+            member.store(true, Relaxed);
+        }
+    }
+
+    /// Whether the CPU of this number is in it.
+    fn contains(&self, number: usize) -> bool {
+        self.0
+            .get(number)
+            .is_some_and(|member| member.load(Relaxed))
+    }
+
+    /// Whether it has no member.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.0.iter().any(|member| member.load(Relaxed))
+    }
+}
+
+/// `0,2-3`, as the kernel writes lists of CPUs.
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut comma = "";
+        let mut number = 0;
+        while number < self.0.len() {
+            let first = number;
+            while self.contains(number) {
+                number += 1;
+            }
+            match number - first {
+                0 => {}
+                1 => write!(f, "{comma}{first}")?,
+                _ => write!(f, "{comma}{first}-{}", number - 1)?,
+            }
+            if number > first {
+                comma = ",";
+            }
+            number += 1;
+        }
+        Ok(())
     }
 }

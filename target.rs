@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who is counted: a process, that is all of its threads.
+//! Who is counted: a process, that is all of its threads, or one thread.
 //!
 //! A process is held by its `struct pid` and never by a number or a task: numbers are used again,
 //! and an exec from another thread than the leader swaps the tasks.
@@ -71,35 +71,57 @@ impl Drop for PidRef {
     }
 }
 
-/// The process that is counted.
+/// The process or the thread that is counted.
 pub(crate) struct Target {
-    pid: PidRef,
+    /// Of the process, or none: then it is the thread alone.
+    process: Option<PidRef>,
+    /// The thread by which it was named.
+    thread: ARef<Task>,
     /// Its number for the user, in the pid namespace of the process that loads the module.
     number: i32,
 }
 
 impl Target {
     /// The process of which `number` names a thread, in the pid namespace of the current process,
-    /// and that thread.
+    /// or, if `thread` is set, that thread alone.
     ///
     /// # Errors
     ///
     /// `ESRCH` if there is none.
-    pub(crate) fn find(number: i32) -> Result<(Self, ARef<Task>)> {
-        let thread = PidRef::find(number)
-            .and_then(|pid| pid.task(bindings::pid_type_PIDTYPE_PID))
-            .ok_or(ESRCH)?;
-        let pid = PidRef::of_process(&thread).ok_or(ESRCH)?;
-        let number = pid.number();
-        Ok((Self { pid, number }, thread))
+    pub(crate) fn find(number: i32, thread: bool) -> Result<Self> {
+        let named = PidRef::find(number).ok_or(ESRCH)?;
+        let task = named.task(bindings::pid_type_PIDTYPE_PID).ok_or(ESRCH)?;
+        let process = match thread {
+            true => None,
+            false => Some(PidRef::of_process(&task).ok_or(ESRCH)?),
+        };
+        Ok(Self {
+            number: process.as_ref().unwrap_or(&named).number(),
+            process,
+            thread: task,
+        })
+    }
+
+    /// The thread by which it was named.
+    pub(crate) fn thread(&self) -> ARef<Task> {
+        self.thread.clone()
+    }
+
+    /// The task whose name is the target's.
+    fn leader(&self) -> Option<ARef<Task>> {
+        match &self.process {
+            Some(process) => process.task(bindings::pid_type_PIDTYPE_TGID),
+            None => Some(self.thread.clone()),
+        }
     }
 }
 
-/// `1234 (name)`; the name is the leader's of now, with `?` for what would not print on a line.
+/// `1234 (name)`; the name is the leader's or the thread's of now, with `?` for what would not print
+/// on a line.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (", self.number)?;
-        if let Some(leader) = self.pid.task(bindings::pid_type_PIDTYPE_TGID) {
+        if let Some(leader) = self.leader() {
             // SAFETY: The task is valid; its name changes by whole bytes, and what is read while
             // it does is a mixture at worst.
             let name = unsafe { (&raw const (*leader.as_ptr()).comm).read_volatile() };

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the user is told when something cannot be: one line that says how to mend it, and an errno.
+
+use kernel::{
+    fmt,
+    prelude::*, //
+};
+
+use crate::{
+    cpuid::Missing,
+    pmc::{
+        Fault,
+        Job, //
+    },
+    smp::ThisCpu, //
+};
+
+/// Prints a reason that a user can mend, and gives the error back.
+pub(crate) fn refuse(error: Error, reason: fmt::Arguments<'_>) -> Error {
+    pr_err!("{reason}\n");
+    error
+}
+
+/// Prints why this CPU cannot do its job, and gives the errno.
+pub(crate) fn refuse_cpu(cpu: &ThisCpu, job: &Job, fault: Fault) -> Error {
+    refuse(
+        errno(fault),
+        fmt!("CPU {}: {}", cpu.index(), Reason(job, fault)),
+    )
+}
+
+/// The same for a CPU that came late, and is there all the same.
+pub(crate) fn lament_cpu(cpu: &ThisCpu, job: &Job, fault: Fault) {
+    pr_warn!(
+        "CPU {}: {}; what runs there is not counted\n",
+        cpu.index(),
+        Reason(job, fault)
+    );
+}
+
+/// The number of a counter as the manual has it; from 32 on it is a fixed-function counter.
+pub(crate) struct Counter(pub(crate) u8);
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0..32 => write!(f, "counter {}", self.0),
+            _ => write!(f, "fixed-function counter {}", self.0 - 32),
+        }
+    }
+}
+
+/// A fault of a job, as text.
+struct Reason<'a>(&'a Job, Fault);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Self(job, fault) = self;
+        match fault {
+            Fault::Missing(Missing::NotIntel) => f.write_str("it is no Intel CPU: other PMUs are not supported (in QEMU: -cpu ...,vendor=GenuineIntel)"),
+            Fault::Missing(Missing::NoPmu) => f.write_str("it has no PMU, or its hypervisor hides it: turn the vPMU on there (QEMU: -cpu host,pmu=on)"),
+            Fault::Missing(Missing::Version(version)) => f.write_fmt(fmt!("PMU version {version} is not supported, only 1 to 5 are (in QEMU: -cpu ...,pmu-version=2)")),
+            Fault::OtherGate => f.write_str("its PMU is of version 1 and the others' are not, or the other way round: take it offline"),
+            Fault::NoEvent => f.write_fmt(fmt!("CPUID says that its PMU does not count event {}; choose another", job.event)),
+            Fault::OutOfRange(bounds) => f.write_fmt(fmt!("n={}: its PMU takes {} to {} for event {}, or 0 for the largest", job.n, bounds.min, bounds.max, job.event)),
+            Fault::Refused => f.write_str("it refuses a PMU register that CPUID announces: its hypervisor has no working vPMU, turn it on there"),
+            Fault::Swallowed => f.write_str("it drops what is written to the PMU: its hypervisor has no working vPMU, turn it on there"),
+            Fault::Implausible(count) => f.write_fmt(fmt!("its counter counts {count} in a loop of some thousand instructions: its hypervisor announces a vPMU that does not work, turn it on there")),
+            Fault::NoApic => f.write_str("it has no local APIC to deliver PMIs: not supported"),
+            Fault::Running(counter) => f.write_fmt(fmt!("{} is running: stop the tool that programmed it, write 0 to its IA32_PERFEVTSEL or IA32_FIXED_CTR_CTRL, or load with force=1 to take it over", Counter(counter))),
+        }
+    }
+}
+
+/// The errno that fits.
+fn errno(fault: Fault) -> Error {
+    match fault {
+        Fault::Running(_) => EBUSY,
+        Fault::OutOfRange(_) => EINVAL,
+        Fault::NoEvent | Fault::Missing(Missing::Version(_)) => EOPNOTSUPP,
+        _ => ENODEV,
+    }
+}
