@@ -18,33 +18,46 @@ extern "C" {
     static apic: *const bindings::apic;
 }
 
+/// Spurious Interrupt Vector Register.
+const SVR: u32 = 0xf0;
+/// [`SVR`]: the APIC is switched on by software; it is off on a CPU that goes offline.
+const SOFTWARE_ENABLED: u32 = 1 << 8;
 /// LVT Performance Monitoring Counters Register.
 const LVTPC: u32 = 0x340;
 /// [`LVTPC`]: delivery mode NMI, not masked.
 pub(crate) const NMI: u32 = 0x400;
-
 /// [`LVTPC`]: an interrupt is on its way to the CPU. Read only.
 const DELIVERY_STATUS: u32 = 1 << 12;
+
+/// Reads a register that every local APIC of a CPU with a PMU has. `None` without a local APIC.
+fn read(register: u32, _: &ThisCpu) -> Option<u32> {
+    // SAFETY: The pointer is set at boot, and a driver's operations never change.
+    let read = unsafe { apic.as_ref() }.and_then(|driver| driver.read);
+    // SAFETY: The register is there, and reading it changes nothing.
+    read.map(|read| unsafe { read(register) })
+}
 
 /// Reads LVTPC, all that can be written there.
 ///
 /// # Errors
 ///
 /// `ENODEV` if there is no local APIC.
-pub(crate) fn lvtpc(_: &ThisCpu) -> Result<u32> {
-    // SAFETY: The pointer is set at boot, and a driver's operations never change.
-    let read = unsafe { apic.as_ref() }.and_then(|driver| driver.read);
-    // SAFETY: Every local APIC of a CPU with a PMU has this register.
-    let value = read.map(|read| unsafe { read(LVTPC) });
-    Ok(value.ok_or(ENODEV)? & !DELIVERY_STATUS)
+pub(crate) fn lvtpc(cpu: &ThisCpu) -> Result<u32> {
+    Ok(read(LVTPC, cpu).ok_or(ENODEV)? & !DELIVERY_STATUS)
+}
+
+/// Whether PMIs are delivered as NMIs, as far as the local APIC delivers anything.
+pub(crate) fn delivers_nmis(cpu: &ThisCpu) -> bool {
+    lvtpc(cpu) == Ok(NMI) || read(SVR, cpu).is_some_and(|svr| svr & SOFTWARE_ENABLED == 0)
 }
 
 /// Writes LVTPC: [`NMI`], or what was read there.
 #[inline]
 pub(crate) fn set_lvtpc(value: u32, _: &ThisCpu) {
-    // SAFETY: As above.
+    // SAFETY: As for reading.
     if let Some(write) = unsafe { apic.as_ref() }.and_then(|driver| driver.write) {
-        // SAFETY: As above. Without a local APIC nothing was read, and we are not called.
+        // SAFETY: The register takes both values. Without a local APIC nothing was read, and we
+        // are not called.
         unsafe { write(LVTPC, value) };
     }
 }

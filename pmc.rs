@@ -447,7 +447,7 @@ impl Counters {
             && msr::PERFEVTSEL0.try_read(cpu) == Ok(self.select())
             && (overflowed || plan.preload.within_period(value))
             // A PMI that is on its way has masked the entry.
-            && (overflowed || apic::lvtpc(cpu) == Ok(apic::NMI))
+            && (overflowed || apic::delivers_nmis(cpu))
             && !msr::freezes_on_pmi(cpu);
         if !as_left {
             self.disturbed.insert(cpu);
