@@ -76,9 +76,10 @@ truth() {
 
 # parse LINE: takes the module's line apart into count, unit, overflows, event, modes and rest.
 parse() {
+	flaws='\(, disturbed on CPU [0-9,-]*\)\{0,1\}\(, incomplete on CPU [0-9,-]*\)\{0,1\}'
 	# shellcheck disable=SC2046 # words are meant
 	set -- "$1" $(printf '%s\n' "$1" |
-		sed -n 's/^pmu_count: pid [0-9]* (.*): \([0-9]*\) \([a-z]*\), \([0-9]*\) overflows, event \(0x[0-9a-f]*\):\([uk]*\)\(, still running\)\{0,1\}$/\1 \2 \3 \4 \5 \6/p')
+		sed -n 's/^pmu_count: pid [0-9]* (.*): \([0-9]*\) \([a-z]*\), \([0-9]*\) overflows, event \(0x[0-9a-f]*\):\([uk]*\)\(\(, still running\)\{0,1\}'"$flaws"'\)$/\1 \2 \3 \4 \5 \6/p')
 	[ $# -ge 6 ] || fail "this is not the module's line: '$1'"
 	count=$2 unit=$3 overflows=$4 event=$5 modes=$6
 	shift 6
@@ -100,6 +101,7 @@ count_module() {
 	attached "$load" : "$@"
 	rmmod pmu_count
 	parse "$line"
+	equal 'the end of the line' "$rest" ''
 }
 
 # count_perf EVENTS PROGRAM ARGUMENTS...: what perf counts, in the order of EVENTS; sets counts.
@@ -189,4 +191,36 @@ monitor() {
 		case $answer in *"type 'help'"* | *"$(printf '\033[K')"*) ;; *) printf '%s\n' "$answer" ;; esac
 	done
 	exec 9>&-
+}
+
+# --- Another kernel, and sleep ----------------------------------------------------------------------------------------
+
+# rekernel: boots the same kernel by kexec, which runs the guest's command once more, with KEXECED=1. What that says comes out
+# at its end, when the ports have been bound anew: over a suspend to RAM they lose their hosts.
+rekernel() {
+	mkdir -p /tmp/root/dev
+	mknod /tmp/root/dev/console c 5 1
+	cat >/tmp/root/command <<-E2
+		export KEXECED=1
+		( $(cat /command) ) >/tmp/out 2>&1
+		status=\$?
+		echo virtio0 >/sys/bus/virtio/drivers/virtio_console/unbind
+		echo virtio0 >/sys/bus/virtio/drivers/virtio_console/bind
+		until [ -c /dev/vport0p1 ] && [ -c /dev/vport0p3 ]; do usleep 10000; done
+		cat /tmp/out >/dev/vport0p1
+		exit \$status
+	E2
+	{
+		(cd / && find . -xdev | cpio -o -H newc)
+		(cd /tmp/root && find . | cpio -o -H newc)
+	} >/tmp/initrd 2>/dev/null
+	kexec /dev/vport0p5 /tmp/initrd "$(cat /proc/cmdline)"
+	fail 'kexec has come back'
+}
+
+# nap: a suspend to RAM, and back by the alarm of the clock. Only in the kernel that rekernel has booted: see kexec.c.
+nap() {
+	echo 0 >/sys/class/rtc/rtc0/wakealarm
+	echo +3 >/sys/class/rtc/rtc0/wakealarm
+	echo mem >/sys/power/state
 }
