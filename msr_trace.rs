@@ -2,21 +2,33 @@
 
 //! Seeing who else writes to MSRs, as a registration that ends with its value.
 //!
-//! The kernel tells the tracepoint `write_msr` of each write of its own and of /dev/cpu/*/msr, but not of
-//! those in this module, which do not go through it.
+//! The kernel tells the tracepoint `write_msr` of each write of its own and of /dev/cpu/*/msr, but not
+//! of those in this module, which do not go through it.
 //!
-//! C header: [`arch/x86/include/asm/msr-trace.h`](srctree/arch/x86/include/asm/msr-trace.h)
+//! A CPU that wakes up writes MSRs before it has its per-CPU base, which the tracepoint needs: so
+//! there must be no probe while the machine sleeps.
+//!
+//! C headers: [`arch/x86/include/asm/msr-trace.h`](srctree/arch/x86/include/asm/msr-trace.h),
+//! [`include/linux/suspend.h`](srctree/include/linux/suspend.h)
 
-use core::ffi::{
-    c_int,
-    c_uint, //
-};
+use core::ptr::null_mut;
 
 use kernel::{
     bindings,
+    container_of,
     error::to_result,
+    ffi::{
+        c_int,
+        c_uint,
+        c_ulong, //
+    },
+    new_mutex,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        Mutex, //
+    },
+    types::Opaque, //
 };
 
 use crate::smp::{
@@ -35,20 +47,15 @@ pub(crate) trait Observer: Send + Sync + Sized + 'static {
     fn written(&self, cpu: &ThisCpu);
 }
 
-/// An observer that is told until this is dropped.
+/// The tracepoint's probe, called until this is dropped.
 ///
 /// # Invariants
 ///
 /// It is registered, with a reference to its object.
-pub(crate) struct Registration<T: Observer>(Arc<T>);
+struct Probe<T: Observer>(Arc<T>);
 
-impl<T: Observer> Registration<T> {
-    /// Has `observer` told from now on.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(observer: Arc<T>) -> Result<Self> {
+impl<T: Observer> Probe<T> {
+    fn new(observer: Arc<T>) -> Result<Self> {
         // SAFETY: The probe has the tracepoint's arguments, and its object stays until `Drop`
         // unregisters it.
         to_result(unsafe {
@@ -63,12 +70,7 @@ impl<T: Observer> Registration<T> {
     }
 }
 
-/// What the probe is given.
-fn data<T>(observer: &Arc<T>) -> *mut c_void {
-    Arc::as_ptr(observer).cast_mut().cast()
-}
-
-impl<T: Observer> Drop for Registration<T> {
+impl<T: Observer> Drop for Probe<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariant. Probes of this tracepoint, which cannot fault, run in
         // sections of `tracepoint_srcu`: none is called after this.
@@ -83,13 +85,100 @@ impl<T: Observer> Drop for Registration<T> {
     }
 }
 
+/// What the probe is given.
+fn data<T>(observer: &Arc<T>) -> *mut c_void {
+    Arc::as_ptr(observer).cast_mut().cast()
+}
+
 /// # Safety
 ///
-/// Only as a probe of `write_msr`, with the object of a [`Registration<T>`].
+/// Only as a probe of `write_msr`, with the object of a [`Probe<T>`].
 unsafe extern "C" fn probe<T: Observer>(data: *mut c_void, msr: c_uint, _: u64, failed: c_int) {
     if failed == 0 && T::matters(msr) {
-        // SAFETY: As promised, the registration's object is there.
+        // SAFETY: As promised, the object is there.
         let observer = unsafe { &*data.cast::<T>() };
         on_this_cpu(|cpu| observer.written(cpu));
     }
+}
+
+/// An observer that is told until this is dropped, but for the time when the machine sleeps.
+///
+/// # Invariants
+///
+/// `sleep` is registered.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Registration<T: Observer> {
+    observer: Arc<T>,
+    /// `None` while the machine sleeps.
+    #[pin]
+    probe: Mutex<Option<Probe<T>>>,
+    #[pin]
+    sleep: Opaque<bindings::notifier_block>,
+}
+
+// SAFETY: The kernel's list of notifiers has a lock of its own.
+unsafe impl<T: Observer> Send for Registration<T> {}
+// SAFETY: As above; `probe` has a lock.
+unsafe impl<T: Observer> Sync for Registration<T> {}
+
+impl<T: Observer> Registration<T> {
+    /// Has `observer` told from now on.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(observer: Arc<T>) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            probe <- new_mutex!(Some(Probe::new(observer.clone())?)),
+            observer,
+            // INVARIANT: It is registered when this has succeeded.
+            sleep <- Opaque::try_ffi_init(|sleep: *mut bindings::notifier_block| {
+                // SAFETY: The memory is ours, pinned, and stays until `PinnedDrop`, which
+                // unregisters it.
+                unsafe {
+                    sleep.write(bindings::notifier_block {
+                        notifier_call: Some(sleep_changes::<T>),
+                        next: null_mut(),
+                        priority: 0,
+                    });
+                    to_result(bindings::register_pm_notifier(sleep))
+                }
+            }),
+        }? Error)
+    }
+
+    /// Looks away before the machine sleeps, and again when it has woken up. What cannot be
+    /// registered again is not seen any more.
+    fn look(&self, again: bool) {
+        *self.probe.lock() = match again {
+            true => Probe::new(self.observer.clone()).ok(),
+            false => None,
+        };
+    }
+}
+
+#[pinned_drop]
+impl<T: Observer> PinnedDrop for Registration<T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: By the type invariant; it waits for running callbacks.
+        unsafe { bindings::unregister_pm_notifier(self.sleep.get()) };
+    }
+}
+
+/// # Safety
+///
+/// Only as `notifier_call` of a [`Registration<T>`] among those of power management.
+unsafe extern "C" fn sleep_changes<T: Observer>(
+    sleep: *mut bindings::notifier_block,
+    event: c_ulong,
+    _: *mut c_void,
+) -> c_int {
+    // SAFETY: As promised, it is within a registration.
+    let this = unsafe { &*container_of!(Opaque::cast_from(sleep), Registration<T>, sleep) };
+    match event as u32 {
+        bindings::PM_SUSPEND_PREPARE | bindings::PM_HIBERNATION_PREPARE => this.look(false),
+        bindings::PM_POST_SUSPEND | bindings::PM_POST_HIBERNATION => this.look(true),
+        _ => {}
+    }
+    bindings::NOTIFY_DONE as c_int
 }

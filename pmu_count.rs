@@ -246,7 +246,7 @@ fn tell_late(cpu: &ThisCpu, job: &Job, programmed: Result<Option<u8>, Fault>) {
 /// The fields are dropped in this order, so that whatever uses something goes before it.
 struct PmuCount {
     _hook: Pin<KBox<sched_hook::Registration<Session>>>,
-    _trace: msr_trace::Registration<Counters>,
+    _trace: Pin<KBox<msr_trace::Registration<Counters>>>,
     _power: Pin<KBox<power::Registration<Counters>>>,
     _cpus: cpuhp::Registration<Counters>,
     _nmi: Pin<KBox<nmi::Registration<Counters>>>,
@@ -303,7 +303,7 @@ impl kernel::Module for PmuCount {
         let nmi = KBox::pin_init(nmi::Registration::new(counters.clone()), GFP_KERNEL)?;
         let cpus = cpuhp::Registration::new(counters.clone())?;
         let power = KBox::pin_init(power::Registration::new(counters.clone()), GFP_KERNEL)?;
-        let trace = msr_trace::Registration::new(counters.clone())?;
+        let trace = KBox::pin_init(msr_trace::Registration::new(counters.clone()), GFP_KERNEL)?;
         counters.begin();
         let hook = match gate {
             Gate::GlobalCtrl => KBox::pin_init(
