@@ -46,7 +46,8 @@ prepare_machine() {
 }
 
 # machine INITRD KERNEL_PARAMETERS OPTION...: becomes QEMU. QEMU_ARGS come last, so they win. The programs of the SDK run
-# on the host's own root with the SDK's C library, so that files in QEMU_ARGS are the host's.
+# on the host's own root with the SDK's C library, so that files in QEMU_ARGS are the host's. DEVICES are more devices, parted by
+# colons.
 machine() {
 	initrd=$1 parameters=$2
 	shift 2
@@ -56,13 +57,13 @@ machine() {
 	esac
 	qemu=${QEMU:-$qemu}
 	set -f
-	# shellcheck disable=SC2086  # QEMU_ARGS are several words
-	set -- "$qemu" -nodefaults -no-user-config -display none -no-reboot \
+	# shellcheck disable=SC2046,SC2086  # the devices and QEMU_ARGS are several words
+	set -- "$qemu" -nodefaults -no-user-config -display none -no-reboot ${ICOUNT:+-icount "shift=$ICOUNT"} \
 		-L "$BUILD/sdk/usr/share/seabios" -L "$BUILD/sdk/usr/share/qemu" \
 		-machine q35,i8042=off -accel "$accel" -cpu "$cpu" -smp "${SMP:-2}" -m "${MEM:-512}" \
 		-kernel "$BUILD/${folder}vmlinux" -initrd "$initrd" \
 		-append "console=ttyS0 panic=-1 nmi_watchdog=0 kunit.enable=0 $parameters ${APPEND-}" \
-		"$@" ${QEMU_ARGS-}
+		$(printf '%s' "${DEVICES:+:$DEVICES}" | sed 's/:/ -device /g') "$@" ${QEMU_ARGS-}
 	set +f
 	lib=$BUILD/sdk/usr/lib/x86_64-linux-gnu
 	case $qemu in
