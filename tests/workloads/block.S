@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * block KIND ROUNDS: waits in a system call, and then does ROUNDS rounds. KIND
- * says in which: 0 is read(2) of the standard input; 1 futex(2); 2 nanosleep(2);
- * 3 vfork(2), whose child waits in pause(2). SIGUSR1 ends the wait as well.
+ * block KIND ROUNDS: waits in the kernel, and then does ROUNDS rounds. KIND
+ * says where: 0 is read(2) of the standard input; 1 futex(2); 2 nanosleep(2);
+ * 3 vfork(2), whose child waits in pause(2); 4 a fault on the standard input,
+ * mapped. SIGUSR1 ends the wait in 0 to 2.
  *
  * Instructions after the wait: 2 * ROUNDS + 5, with SIGUSR1 2 * ROUNDS + 8
  */
@@ -19,6 +20,7 @@ _start:
 	je	futex
 	cmp	$3, %eax
 	jb	sleep
+	ja	fault
 	mov	$__NR_vfork, %eax
 	jmp	wait
 read:	xor	%edi, %edi		/* %eax is __NR_read */
@@ -34,6 +36,17 @@ futex:	mov	$__NR_futex, %eax
 sleep:	mov	$__NR_nanosleep, %eax
 	lea	nap(%rip), %rdi
 	xor	%esi, %esi
+	jmp	wait
+fault:	mov	$__NR_mmap, %eax
+	xor	%edi, %edi
+	mov	$4096, %esi
+	mov	$3, %edx		/* to read and write */
+	mov	$1, %r10d		/* shared */
+	xor	%r8d, %r8d
+	xor	%r9d, %r9d
+	syscall
+	incl	(%rax)			/* 2 */
+	jmp	1f
 wait:	syscall
 	test	%eax, %eax		/* 2 */
 	jz	child

@@ -14,6 +14,7 @@
 #define SIGSEGV		11
 #define SIGUSR2		12
 
+#define SA_NODEFER	0x40000000	/* or single steps in it take it away */
 #define RIP		168		/* in the context that a handler gets */
 
 /* 6 */
@@ -81,6 +82,6 @@ restore:
 
 	.data
 both:	.quad	1 << (SIGUSR1 - 1) | 1 << (SIGUSR2 - 1)
-return:	.quad	to_return, SA_SIGINFO | SA_RESTORER, restore, 0
+return:	.quad	to_return, SA_SIGINFO | SA_RESTORER | SA_NODEFER, restore, 0
 skip2:	.quad	to_skip2, SA_SIGINFO | SA_RESTORER, restore, 0
 skip3:	.quad	to_skip3, SA_SIGINFO | SA_RESTORER, restore, 0
