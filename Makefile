@@ -23,6 +23,7 @@ else
 MAKEFLAGS += -j
 
 steps := sdk source kernel qemu perf module guest plain-qemu
+variants := $(patsubst scripts/kernel-%.config,%,$(wildcard scripts/kernel-*.config))
 
 help:
 	@sed -n 's/^## \{0,1\}//p' Makefile
@@ -31,6 +32,8 @@ help:
 ##
 ##   make demo        build all that is needed, count some processes with pmu_count and with perf, show both
 ##   make test        the tests; the last line is "N passed, N failed"
+##   make test-all    the same on each variant of the kernel, and the whole exactness suite, which the tests have a part of
+##   make exact       that suite alone: programs of known length on every PMU; the table is in build/exact.json as well
 ##   make shell       a guest with everything in it to play with (Ctrl-A x ends it)
 ##   make run CMD='...'   boot the guest, run the shell command in it as root, print its output
 ##   make check       formatting, lints and patches
@@ -53,6 +56,7 @@ help:
 ##   BUILD=<folder>      where everything is built (default: build)
 ##   MIRROR=<URL>        Debian mirror            LINUX_SOURCE=<tarball or tree>   another kernel source
 ##   For demo, test, shell and run:
+##   VARIANT=rt|nohz     the guest's kernel: PREEMPT_RT, or with nohz_full (not for demo)
 ##   SMP=2 MEM=512       CPUs, memory in MB       CPU=<model>        QEMU's -cpu
 ##   VPMU=<properties>   of the emulated PMU, such as pmu-version=3,pmu-counters=8
 ##   ACCEL=kvm|tcg       default: kvm if it gives guests a PMU (test: tcg)   QEMU=<binary>
@@ -61,7 +65,7 @@ help:
 
 # A step that has nothing to do says so only if it was asked for by name.
 $(steps):
-	@$(if $(filter $@,$(MAKECMDGOALS)),,QUIET=1) exec scripts/$@
+	@VARIANT= $(if $(filter $@,$(MAKECMDGOALS)),,QUIET=1) exec scripts/$@
 
 source qemu: sdk
 kernel perf: source
@@ -69,14 +73,32 @@ module: kernel
 guest: perf module
 plain-qemu: qemu
 
+# A variant's own steps: STEP-VARIANT.
+define variant_steps
+variant-$(1) kernel-$(1) module-$(1) guest-$(1):
+	@VARIANT=$(1) $$(if $$(filter $$@,$$(MAKECMDGOALS)),,QUIET=1) exec scripts/$$(@:-$(1)=)
+variant-$(1): source
+kernel-$(1): variant-$(1)
+module-$(1): kernel-$(1)
+guest-$(1): guest module-$(1)
+.PHONY: variant-$(1) kernel-$(1) module-$(1) guest-$(1)
+endef
+$(foreach v,$(variants),$(eval $(call variant_steps,$(v))))
+
 ifneq ($(filter run,$(MAKECMDGOALS)),)
 $(if $(CMD),,$(error say what to run: make run CMD='...'))
 endif
 
-demo test shell: guest qemu
+demo exact: guest qemu
+	@VARIANT= exec scripts/$@
+
+test shell: guest$(VARIANT:%=-%) qemu
 	@exec scripts/$@
 
-run: guest qemu
+test-all: guest qemu $(variants:%=guest-%)
+	@VARIANT= exec scripts/$@
+
+run: guest$(VARIANT:%=-%) qemu
 	@exec scripts/run "$$CMD"
 
 bench-vpmu: guest plain-qemu
@@ -88,5 +110,5 @@ check: guest qemu
 clean distclean:
 	@exec scripts/$@
 
-.PHONY: help demo test shell run bench-vpmu check clean distclean $(steps)
+.PHONY: help demo test test-all exact shell run bench-vpmu check clean distclean $(steps)
 endif

@@ -32,6 +32,7 @@ syscalls_truth() { echo $((4 * $1 + 3)); }
 naps_truth() { echo $((2007 * $1 + 3)); }
 migrate_truth() { echo $(((2 * $3 + 12) * $2 + 3)); }
 threads_truth() { echo $(((1 + $1 + $2) * (2005 * $3 + 4) + 5 + 11 * $2 + 2 * $1 + 2 * $2)); }
+crew_truth() { echo $((2 * $2 + 8 + (2 * $2 + 5) * $1)); }
 forks_truth() { echo $((4 * $1 + 18)); }
 forks_own() { echo $((2 * $1 + 13)); }
 execs_truth() { if [ "${1-}" ]; then echo 400025; else echo 400012; fi; }
