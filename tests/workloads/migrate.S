@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * migrate CPUS ROUNDS LOOPS: goes round the CPUs 0 to CPUS - 1, one a round,
- * and loops LOOPS times on each. It is bound to CPU 0 when it stops.
+ * and loops LOOPS times on each. There may be 64. It is bound to CPU 0 when it stops.
  *
  * Instructions: (2 * LOOPS + 12) * ROUNDS + 3
  *
@@ -23,10 +23,11 @@
 	.globl	_start
 _start:
 	NUMBER	1
-	mov	%eax, %ecx
+	lea	-1(%rax), %ecx
 	mov	$1, %ebp
 	mov	%rbp, %r12
-	shl	%cl, %r12		/* the bit beyond the last CPU's */
+	shl	%cl, %r12
+	add	%r12, %r12		/* the bit beyond the last CPU's, 0 behind the 64th */
 	NUMBER	2
 	mov	%rax, %rbx
 	NUMBER	3
