@@ -26,6 +26,8 @@ const SOFTWARE_ENABLED: u32 = 1 << 8;
 const LVTPC: u32 = 0x340;
 /// [`LVTPC`]: delivery mode NMI, not masked.
 pub(crate) const NMI: u32 = 0x400;
+/// [`LVTPC`]: masked. The CPU sets it when it delivers a PMI.
+const MASKED: u32 = 1 << 16;
 /// [`LVTPC`]: an interrupt is on its way to the CPU. Read only.
 const DELIVERY_STATUS: u32 = 1 << 12;
 
@@ -44,6 +46,11 @@ fn read(register: u32, _: &ThisCpu) -> Option<u32> {
 /// `ENODEV` if there is no local APIC.
 pub(crate) fn lvtpc(cpu: &ThisCpu) -> Result<u32> {
     Ok(read(LVTPC, cpu).ok_or(ENODEV)? & !DELIVERY_STATUS)
+}
+
+/// Whether LVTPC is masked: the CPU has delivered a PMI, and it was not opened since.
+pub(crate) fn is_masked(cpu: &ThisCpu) -> bool {
+    lvtpc(cpu).is_ok_and(|lvtpc| lvtpc & MASKED != 0)
 }
 
 /// Whether PMIs are delivered as NMIs, as far as the local APIC delivers anything.

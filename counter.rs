@@ -12,9 +12,10 @@ use core::num::NonZeroU64;
 const N_MIN_USER: u64 = 2;
 /// The least N when the kernel is counted, in events.
 ///
-/// A PMI executes some 500 instructions of the kernel, which count: below this they would be a
-/// sizeable part of each period, and near 100 the next PMI would follow before the last returned.
-const N_MIN_KERNEL: u64 = 10_000;
+/// What a PMI executes counts then: some 500 instructions, which take thousands of cycles on
+/// hardware, and some events count several times in a cycle. Were N near that, the next PMI would
+/// follow before the last returned, for ever; with this it is a small part of each period.
+const N_MIN_KERNEL: u64 = 100_000;
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -282,14 +283,14 @@ mod tests {
             })
         );
         assert_eq!(
-            Preload::new(9_999, shape(48, false, true), true).err(),
+            Preload::new(99_999, shape(48, false, true), true).err(),
             Some(OutOfRange {
-                min: 10_000,
+                min: 100_000,
                 max: 1 << 31
             })
         );
         assert!(Preload::new(2, shape(48, true, true), false).is_ok());
-        assert!(Preload::new(10_000, shape(48, true, true), true).is_ok());
+        assert!(Preload::new(100_000, shape(48, true, true), true).is_ok());
         assert!(Preload::new(u64::MAX, shape(48, true, true), true).is_err());
     }
 }

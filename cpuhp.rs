@@ -90,8 +90,8 @@ impl<T: Callbacks> Registration<T> {
     ///
     /// # Errors
     ///
-    /// What `online()` returned on some CPU; `dying()` was called on the others then. `EBUSY`
-    /// if there is a registration already.
+    /// What `online()` returned on some CPU; `dying()` was called on all then. `EBUSY`, and a line
+    /// that says so, if another module has the state.
     pub(crate) fn new(callbacks: Arc<T>) -> Result<Self> {
         let filled = T::slot().fill(callbacks.clone())?;
         let _hold = Hold::new();
@@ -108,6 +108,9 @@ impl<T: Callbacks> Registration<T> {
                     Some(dying::<T>),
                     false,
                 )
+            })
+            .inspect_err(|_| {
+                pr_err!("the scheduler hooks are taken: unload the module that has them\n")
             })
         });
         if registered.is_err() {

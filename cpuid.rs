@@ -95,15 +95,15 @@ impl Pmu {
             5 => leaf.edx & 0x1f | leaf.ecx,
             _ => leaf.edx & 0x1f,
         };
-        // EAX[31:24] is the number of bits in EBX that mean something.
-        let announced = u32::MAX.checked_shr(32 - u32::from(events.min(32)));
+        // An event is there if its bit is 0 and among the first EAX[31:24].
+        let beyond = u32::MAX.checked_shl(events.into()).unwrap_or(0);
         Ok(Self {
             version,
             counters,
             width: width.min(64),
             fixed: fixed != 0,
             perf_capabilities,
-            absent: (leaf.ebx & announced.unwrap_or(0)) as u8,
+            absent: ((leaf.ebx | beyond) & 0x7f) as u8,
         })
     }
 
@@ -211,9 +211,12 @@ mod tests {
         assert_eq!(lacks(0x0730_0402, 0b101_1000, 0x00c4), Ok(false));
         // An event of this model, not of the architecture.
         assert_eq!(lacks(0x0730_0402, 0xff, 0x01c5), Ok(false));
-        // Bits beyond EAX[31:24] say nothing.
-        assert_eq!(lacks(0x0630_0402, 0x7f, 0x00c5), Ok(false));
-        assert_eq!(lacks(0x0030_0402, 0x7f, 0x003c), Ok(false));
+        // Nor is there what lies beyond EAX[31:24].
+        assert_eq!(lacks(0x0630_0402, 0, 0x00c5), Ok(true));
+        assert_eq!(lacks(0x0630_0402, 0, 0x00c4), Ok(false));
+        assert_eq!(lacks(0x0030_0402, 0, 0x003c), Ok(true));
+        assert_eq!(lacks(0x2030_0402, 0, 0x00c5), Ok(false));
+        assert_eq!(lacks(0xff30_0402, 0, 0x00c5), Ok(false));
     }
 
     #[test]

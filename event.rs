@@ -39,6 +39,11 @@ pub(crate) const fn is_enabled(value: u64) -> bool {
     value & EN != 0
 }
 
+/// `value` with the counter not enabled.
+pub(crate) const fn disabled(value: u64) -> u64 {
+    value & !EN
+}
+
 /// An event and the privilege levels at which it counts.
 ///
 /// # Invariants

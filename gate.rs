@@ -6,7 +6,9 @@
 //! module is loaded. Version 1 has but PERFEVTSEL0, which then selects the event or nothing.
 //! Closed, the counter stands still and keeps what it has.
 //!
-//! All gates open by one key. While it is 0 none opens, whoever comes to a CPU.
+//! A context switch moves it with a single write and no question: each CPU has a word that says
+//! which register that is, and one that says what opens it, the *key*. On a CPU whose PMU is not ours
+//! the key is 0 and the register one where a 0 does nothing.
 
 use crate::{
     event::Event,
@@ -14,30 +16,49 @@ use crate::{
         self,
         Msr, //
     },
-    sched_hook::Switches,
     smp::{
-        Shared,
+        per_cpu,
         ThisCpu, //
     },
 };
 
-/// What is written to a gate to open it; 0 while nobody is to be counted.
-static KEY: Shared<u32> = Shared::new(0);
+per_cpu! {
+    /// The address of this CPU's gate.
+    static ADDRESS: u32 = msr::NOWHERE.address();
+}
 
-/// Opens this CPU's gate, if there is a key. A CPU that has no such register has no gate.
+per_cpu! {
+    /// What opens it; 0 while nobody is to be counted here.
+    static KEY: u32 = 0;
+}
+
+/// Opens this CPU's gate, if it has a key.
 #[inline(always)]
-fn open(gate: Msr, cpu: &ThisCpu) {
-    gate.write_if_there(KEY.get(), cpu);
+pub(crate) fn open(cpu: &ThisCpu) {
+    // SAFETY: The address is the one below or `NOWHERE`, and takes this.
+    unsafe { Msr::at(ADDRESS::get(cpu)).write(KEY::get(cpu).into(), cpu) };
 }
 
 /// Closes this CPU's gate.
 #[inline(always)]
-fn close(gate: Msr, cpu: &ThisCpu) {
-    gate.write_if_there(0, cpu);
+pub(crate) fn close(cpu: &ThisCpu) {
+    // SAFETY: As above.
+    unsafe { Msr::at(ADDRESS::get(cpu)).write(0, cpu) };
 }
 
-/// Which register is the gate; the same on all CPUs, so that a context switch need not ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Takes the key away: this CPU's gate does not open any more.
+pub(crate) fn lock(cpu: &ThisCpu) {
+    KEY::set(0, cpu);
+}
+
+/// Takes key and gate away.
+pub(crate) fn remove(cpu: &ThisCpu) {
+    lock(cpu);
+    ADDRESS::set(msr::NOWHERE.address(), cpu);
+}
+
+/// Which register is a CPU's gate.
+#[derive(Clone, Copy)]
 pub(crate) enum Gate {
     /// GLOBAL_CTRL.
     GlobalCtrl,
@@ -46,8 +67,16 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
+    /// The gate of a PMU with GLOBAL_CTRL or without.
+    pub(crate) const fn new(has_global: bool) -> Self {
+        match has_global {
+            true => Self::GlobalCtrl,
+            false => Self::EventSelect,
+        }
+    }
+
     /// The register.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn msr(self) -> Msr {
         match self {
             Self::GlobalCtrl => msr::GLOBAL_CTRL,
@@ -63,59 +92,13 @@ impl Gate {
         }
     }
 
-    /// Lets gates be opened to count `event`.
-    pub(crate) fn hand_out_key(self, event: Event) {
-        KEY.set(self.key(event, true));
-    }
-
-    /// Lets no gate be opened from now on. Those that are open stay so.
-    pub(crate) fn take_key_back() {
-        KEY.set(0);
-    }
-
-    /// Opens this CPU's.
-    pub(crate) fn open(self, cpu: &ThisCpu) {
-        open(self.msr(), cpu);
-    }
-
-    /// Closes this CPU's.
-    #[inline(always)]
-    pub(crate) fn close(self, cpu: &ThisCpu) {
-        close(self.msr(), cpu);
-    }
-
-    /// Whether gates can be opened.
-    pub(crate) fn has_key() -> bool {
-        KEY.get() != 0
-    }
-}
-
-/// Moves the gate that is GLOBAL_CTRL.
-pub(crate) struct GlobalCtrl;
-
-impl Switches for GlobalCtrl {
-    #[inline(always)]
-    fn arrived(cpu: &ThisCpu) {
-        open(msr::GLOBAL_CTRL, cpu);
-    }
-
-    #[inline(always)]
-    fn left(cpu: &ThisCpu) {
-        close(msr::GLOBAL_CTRL, cpu);
-    }
-}
-
-/// Moves the gate that is PERFEVTSEL0.
-pub(crate) struct EventSelect;
-
-impl Switches for EventSelect {
-    #[inline(always)]
-    fn arrived(cpu: &ThisCpu) {
-        open(msr::PERFEVTSEL0, cpu);
-    }
-
-    #[inline(always)]
-    fn left(cpu: &ThisCpu) {
-        close(msr::PERFEVTSEL0, cpu);
+    /// Makes it this CPU's, closed, with a key to count `event`.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must have the register, and it must take the key.
+    pub(crate) unsafe fn install(self, event: Event, cpu: &ThisCpu) {
+        ADDRESS::set(self.msr().address(), cpu);
+        KEY::set(self.key(event, true), cpu);
     }
 }

@@ -20,8 +20,7 @@ use crate::smp::ThisCpu;
 ///
 /// # Invariants
 ///
-/// Only this file makes one. Outside of it, it is a register of the PMU: whatever is written there
-/// changes what is counted, and no memory.
+/// It is one of this file's: whatever is written there changes what is counted, and no memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Msr(u32);
 
@@ -29,6 +28,9 @@ pub(crate) struct Msr(u32);
 pub(crate) const PMC0: Msr = Msr(0x0c1);
 /// IA32_A_PMC0: counter 0, written at its full width. Exists with [`FULL_WIDTH_WRITE`].
 pub(crate) const A_PMC0: Msr = Msr(0x4c1);
+/// IA32_BIOS_SIGN_ID: every Intel CPU has it, and a 0 written there does nothing, but for who is
+/// just asking for the microcode's revision.
+pub(crate) const NOWHERE: Msr = Msr(0x08b);
 /// IA32_PERF_CAPABILITIES. Exists with CPUID.01H:ECX.PDCM.
 pub(crate) const PERF_CAPABILITIES: Msr = Msr(0x345);
 /// IA32_PERFEVTSEL0: what counter 0 counts.
@@ -57,13 +59,16 @@ const DEBUGCTL: Msr = Msr(0x1d9);
 /// IA32_DEBUGCTL.FREEZE_PERFMON_ON_PMI: a PMI clears GLOBAL_CTRL.
 const FREEZE_PERFMON_ON_PMI: u64 = 1 << 12;
 
-/// IA32_PERFEVTSEL`index`: what counter `index` counts, if it has one of the ten addresses that lie
+/// The event selects that lie behind one another.
+pub(crate) const PERFEVTSELS: usize = 10;
+
+/// IA32_PERFEVTSEL`index`: what counter `index` counts, if it has one of the addresses that lie
 /// behind one another.
 pub(crate) const fn perfevtsel(index: u8) -> Option<Msr> {
-    match index {
+    match (index as usize) < PERFEVTSELS {
         // INVARIANT: Up to 18FH they are event selects.
-        0..10 => Some(Msr(PERFEVTSEL0.0 + index as u32)),
-        _ => None,
+        true => Some(Msr(PERFEVTSEL0.0 + index as u32)),
+        false => None,
     }
 }
 
@@ -102,6 +107,18 @@ pub(crate) fn set_freeze_on_pmi(freeze: bool, cpu: &ThisCpu) -> Result {
 }
 
 impl Msr {
+    /// The register of an address that [`Msr::address`] gave.
+    #[inline(always)]
+    pub(crate) const fn at(address: u32) -> Self {
+        Self(address)
+    }
+
+    /// Its address.
+    #[inline(always)]
+    pub(crate) const fn address(self) -> u32 {
+        self.0
+    }
+
     /// Reads a register that may not be there.
     ///
     /// # Errors
@@ -131,31 +148,6 @@ impl Msr {
             0 => Ok(()),
             _ => Err(EIO),
         }
-    }
-
-    /// Writes a register that may not be there: the CPU then goes on behind the write.
-    #[inline(always)]
-    pub(crate) fn write_if_there(self, value: u32, _: &ThisCpu) {
-        // SAFETY: A #GP finds the entry in the exception table, of the type that does no more than
-        // go on at label 3. By the type invariant the write changes no memory. It is no `nomem`:
-        // no access may move past the start or stop of a counter.
-        unsafe {
-            asm!(
-                "2: wrmsr",
-                "3:",
-                ".pushsection __ex_table, \"a\"",
-                ".balign 4",
-                ".long 2b - .",
-                ".long 3b - .",
-                ".long {type}",
-                ".popsection",
-                type = const bindings::EX_TYPE_DEFAULT,
-                in("ecx") self.0,
-                in("eax") value,
-                in("edx") 0,
-                options(nostack, preserves_flags),
-            )
-        };
     }
 
     /// Reads the register.

@@ -147,13 +147,17 @@ impl<T: Observer> Registration<T> {
         }? Error)
     }
 
-    /// Looks away before the machine sleeps, and again when it has woken up. What cannot be
-    /// registered again is not seen any more.
-    fn look(&self, again: bool) {
-        *self.probe.lock() = match again {
-            true => Probe::new(self.observer.clone()).ok(),
-            false => None,
-        };
+    /// Looks away before the machine sleeps.
+    fn look_away(&self) {
+        *self.probe.lock() = None;
+    }
+
+    /// Looks again when it has woken up.
+    fn look_again(&self) {
+        let probe = Probe::new(self.observer.clone()).inspect_err(|_| {
+            pr_warn!("no memory to see others' writes to the PMU after the machine has slept\n")
+        });
+        *self.probe.lock() = probe.ok();
     }
 }
 
@@ -176,8 +180,8 @@ unsafe extern "C" fn sleep_changes<T: Observer>(
     // SAFETY: As promised, it is within a registration.
     let this = unsafe { &*container_of!(Opaque::cast_from(sleep), Registration<T>, sleep) };
     match event as u32 {
-        bindings::PM_SUSPEND_PREPARE | bindings::PM_HIBERNATION_PREPARE => this.look(false),
-        bindings::PM_POST_SUSPEND | bindings::PM_POST_HIBERNATION => this.look(true),
+        bindings::PM_SUSPEND_PREPARE | bindings::PM_HIBERNATION_PREPARE => this.look_away(),
+        bindings::PM_POST_SUSPEND | bindings::PM_POST_HIBERNATION => this.look_again(),
         _ => {}
     }
     bindings::NOTIFY_DONE as c_int

@@ -5,7 +5,14 @@
 //! A switch only opens or closes the gate (`gate.rs`); [`Counters::settle`] alone looks at what the
 //! counter has. Each CPU's own PMU says how it is programmed: they need not be alike.
 
-use core::cell::Cell;
+use core::{
+    cell::Cell,
+    hint::spin_loop,
+    sync::atomic::{
+        compiler_fence,
+        Ordering::SeqCst, //
+    }, //
+};
 
 use kernel::{
     prelude::*,
@@ -31,7 +38,10 @@ use crate::{
         self,
         Event, //
     },
-    gate::Gate,
+    gate::{
+        self,
+        Gate, //
+    },
     msr, sched_hook,
     smp::{
         on_each_cpu,
@@ -46,10 +56,11 @@ use crate::{
 /// What was in the registers before us; 0 for those that this PMU does not have.
 #[derive(Clone, Copy, Default)]
 struct Found {
-    perfevtsel0: u64,
+    perfevtsel: [u64; msr::PERFEVTSELS],
     pmc0: u64,
     global_ctrl: u64,
     global_status: u64,
+    fixed_ctr_ctrl: u64,
     freeze_on_pmi: bool,
     lvtpc: u32,
 }
@@ -58,6 +69,7 @@ struct Found {
 #[derive(Clone, Copy)]
 struct Plan {
     pmu: Pmu,
+    gate: Gate,
     preload: Preload,
     /// IA32_A_PMC0 where it can be written, else IA32_PMC0.
     pmc0: msr::Msr,
@@ -72,7 +84,7 @@ struct Cpu {
     periods: NmiCell<u64>,
     /// Whether what it counted since then is in the sum.
     settled: NmiCell<bool>,
-    /// Set before `programmed` is.
+    /// What `programmed` stands for.
     plan: Cell<Option<Plan>>,
     /// What to put back.
     found: Cell<Found>,
@@ -81,10 +93,45 @@ struct Cpu {
 }
 
 // SAFETY: What is in a `Cell` is not touched by PMIs, but for `plan`, which only changes while
-// `programmed` is not set, so that they do not look there; all else is an `NmiCell`.
+// `programmed` is not set (see `take()`), so that they do not look there; all else is an `NmiCell`.
 unsafe impl NmiSafe for Cpu {}
 
+impl Plan {
+    /// Whether the counter has overflowed since its period began.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must be programmed so.
+    #[inline]
+    unsafe fn overflowed(&self, cpu: &ThisCpu) -> bool {
+        // SAFETY: The registers exist where they are asked.
+        unsafe {
+            match self.gate {
+                Gate::GlobalCtrl => msr::GLOBAL_STATUS.read(cpu) & msr::COUNTER0 != 0,
+                Gate::EventSelect => self.preload.top_bit_gone(msr::rdpmc0(cpu)),
+            }
+        }
+    }
+}
+
 impl Cpu {
+    /// From now on the counter is used by `plan`.
+    fn take(&self, plan: Plan, found: Found) {
+        self.plan.set(Some(plan));
+        self.found.set(found);
+        self.periods.set(0);
+        self.settled.set(false);
+        // A PMI sees all of this or nothing.
+        compiler_fence(SeqCst);
+        self.programmed.set(true);
+    }
+
+    /// It is not used any more.
+    fn leave(&self) {
+        self.programmed.set(false);
+        compiler_fence(SeqCst);
+    }
+
     /// How the counter is used, if it is.
     #[inline]
     fn plan(&self) -> Option<Plan> {
@@ -100,8 +147,6 @@ impl Cpu {
 pub(crate) enum Fault {
     /// There is no PMU that we can program.
     Missing(Missing),
-    /// It has another gate than the CPU where the module was loaded: one has GLOBAL_CTRL.
-    OtherGate,
     /// CPUID says that it does not count the event.
     NoEvent,
     /// N is not for it.
@@ -132,8 +177,9 @@ pub(crate) struct Job {
 /// Counter 0 of every CPU, and the sum of what they counted.
 pub(crate) struct Counters {
     job: Job,
-    gate: Gate,
     cpus: PerCpu<Cpu>,
+    /// Whether counting is over for good.
+    ended: Atomic<bool>,
     /// The sum, in events and in periods.
     events: Atomic<u64>,
     overflows: Atomic<u64>,
@@ -144,17 +190,17 @@ pub(crate) struct Counters {
 }
 
 impl Job {
-    /// By which gate this CPU would do it.
+    /// Says whether this CPU could do it, without a look at its registers.
     ///
     /// # Errors
     ///
     /// Why it cannot.
-    pub(crate) fn gate(&self, cpu: &ThisCpu) -> Result<Gate, Fault> {
-        self.plan(cpu).map(|(gate, _)| gate)
+    pub(crate) fn check(&self, cpu: &ThisCpu) -> Result<(), Fault> {
+        self.plan(cpu).map(|_| ())
     }
 
-    /// How this CPU would do it, and by which gate.
-    fn plan(&self, cpu: &ThisCpu) -> Result<(Gate, Plan), Fault> {
+    /// How this CPU would do it.
+    fn plan(&self, cpu: &ThisCpu) -> Result<Plan, Fault> {
         let pmu = Pmu::detect().map_err(Fault::Missing)?;
         if pmu.lacks(self.event.code()) {
             return Err(Fault::NoEvent);
@@ -169,30 +215,26 @@ impl Job {
             status: pmu.has_global(),
         };
         let preload = Preload::new(self.n, shape, self.event.counts_kernel());
-        let plan = Plan {
+        Ok(Plan {
             pmu,
+            gate: Gate::new(pmu.has_global()),
             preload: preload.map_err(Fault::OutOfRange)?,
             pmc0: if full_width { msr::A_PMC0 } else { msr::PMC0 },
-        };
-        let gate = match pmu.has_global() {
-            true => Gate::GlobalCtrl,
-            false => Gate::EventSelect,
-        };
-        Ok((gate, plan))
+        })
     }
 }
 
 impl Counters {
-    /// Counters for `job`, behind `gate`, none of them programmed yet.
+    /// Counters for `job`, none of them programmed yet.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(job: Job, gate: Gate) -> Result<Self> {
+    pub(crate) fn new(job: Job) -> Result<Self> {
         Ok(Self {
             job,
-            gate,
             cpus: PerCpu::new()?,
+            ended: Atomic::new(false),
             events: Atomic::new(0),
             overflows: Atomic::new(0),
             disturbed: CpuSet::new()?,
@@ -213,28 +255,25 @@ impl Counters {
     ///
     /// What was changed is put back then.
     pub(crate) fn program(&self, cpu: &ThisCpu) -> Result<Option<u8>, Fault> {
-        let (gate, plan) = self.job.plan(cpu)?;
-        let Some(this) = self.cpus.get(cpu).filter(|_| gate == self.gate) else {
-            return Err(Fault::OtherGate);
+        let plan = self.job.plan(cpu)?;
+        let Some(this) = self.cpus.get(cpu) else {
+            return Err(Fault::NoApic);
         };
-        let found = self.find(&plan.pmu, cpu)?;
-        let running = running(&plan.pmu, found.global_ctrl, cpu)?;
+        let found = find(&plan.pmu, cpu)?;
+        let running = running(&plan.pmu, &found);
         if let Some(counter) = running.filter(|_| !self.job.force) {
             return Err(Fault::Running(counter));
         }
-        this.plan.set(Some(plan));
-        this.found.set(found);
-
-        let programmed = self
-            .try_out(&plan, cpu)
-            .and_then(|()| self.start(&plan, cpu));
+        let programmed = try_out(&plan, &found, cpu).and_then(|()| self.start(&plan, cpu));
         match programmed {
             Ok(()) => {
-                this.periods.set(0);
-                this.settled.set(false);
-                this.programmed.set(true);
+                this.take(plan, found);
+                if !self.ended.load(Relaxed) {
+                    // SAFETY: The register was written just now, with a key for another event.
+                    unsafe { plan.gate.install(self.job.event, cpu) };
+                }
             }
-            Err(_) => put_back(&plan, found, cpu),
+            Err(_) => put_back(&plan, &found, cpu),
         }
         programmed.map(|()| running)
     }
@@ -250,77 +289,31 @@ impl Counters {
             .inspect_err(|_| self.incomplete.insert(cpu))
     }
 
-    /// Reads what is there before us.
-    fn find(&self, pmu: &Pmu, cpu: &ThisCpu) -> Result<Found, Fault> {
-        let read = |msr: msr::Msr| msr.try_read(cpu).map_err(|_| Fault::Refused);
-        let mut found = Found {
-            perfevtsel0: read(msr::PERFEVTSEL0)?,
-            pmc0: read(msr::PMC0)?,
-            global_ctrl: 0,
-            global_status: 0,
-            freeze_on_pmi: msr::freezes_on_pmi(cpu),
-            lvtpc: apic::lvtpc(cpu).map_err(|_| Fault::NoApic)?,
-        };
-        if pmu.has_global() {
-            found.global_ctrl = read(msr::GLOBAL_CTRL)?;
-            found.global_status = read(msr::GLOBAL_STATUS)?;
-        }
-        Ok(found)
-    }
-
-    /// Counts a known loop, in kernel mode: some emulators and clouds announce a PMU that stands
-    /// still.
-    fn try_out(&self, plan: &Plan, cpu: &ThisCpu) -> Result<(), Fault> {
-        let write = |msr: msr::Msr, value| msr.try_write(value, cpu).map_err(|_| Fault::Refused);
-        let event = plan.pmu.certain_event();
-        let gate = self.gate.msr();
-
-        // Frozen by a PMI, the gate would look closed to our handler, and stay so.
-        msr::set_freeze_on_pmi(false, cpu).map_err(|_| Fault::Refused)?;
-        write(gate, 0)?;
-        if plan.pmu.has_freeze_status() {
-            write(msr::GLOBAL_OVF_CTRL, msr::CTR_FRZ)?;
-        }
-        write(msr::PERFEVTSEL0, event.perfevtsel(false))?;
-        if msr::PERFEVTSEL0.try_read(cpu) != Ok(event.perfevtsel(false)) {
-            return Err(Fault::Swallowed);
-        }
-        write(plan.pmc0, 0)?;
-        write(gate, self.gate.key(event, false).into())?;
-        for round in 0..1_000u32 {
-            core::hint::black_box(round);
-        }
-        write(gate, 0)?;
-        // Each round executes an instruction at least, and takes a cycle; not even what may come
-        // in between, an NMI or firmware, takes ten million.
-        match msr::PMC0.try_read(cpu) {
-            Ok(1_000..10_000_000) => Ok(()),
-            counted => Err(Fault::Implausible(counted.unwrap_or(0))),
-        }
-    }
-
     /// Programs the counter and checks that it took what it was given.
     fn start(&self, plan: &Plan, cpu: &ThisCpu) -> Result<(), Fault> {
         let write = |msr: msr::Msr, value| msr.try_write(value, cpu).map_err(|_| Fault::Refused);
 
         write(plan.pmc0, plan.preload.start())?;
         if plan.pmu.has_global() {
-            write(msr::PERFEVTSEL0, self.select())?;
             // No PMI of ours is behind an overflow that was there before.
             write(msr::GLOBAL_OVF_CTRL, msr::COUNTER0)?;
         }
-        if msr::PERFEVTSEL0.try_read(cpu) != Ok(self.select())
+        write(msr::PERFEVTSEL0, self.select(plan.gate))?;
+        if msr::PERFEVTSEL0.try_read(cpu) != Ok(self.select(plan.gate))
             || msr::PMC0.try_read(cpu) != Ok(plan.preload.start())
         {
             return Err(Fault::Swallowed);
         }
         apic::set_lvtpc(apic::NMI, cpu);
-        Ok(())
+        match apic::lvtpc(cpu) {
+            Ok(apic::NMI) => Ok(()),
+            _ => Err(Fault::NoApic),
+        }
     }
 
-    /// What PERFEVTSEL0 holds while the gate is closed.
-    fn select(&self) -> u64 {
-        match self.gate {
+    /// What PERFEVTSEL0 holds behind a closed gate.
+    fn select(&self, gate: Gate) -> u64 {
+        match gate {
             Gate::GlobalCtrl => self.job.event.perfevtsel(true),
             Gate::EventSelect => 0,
         }
@@ -333,8 +326,9 @@ impl Counters {
         };
         if let Some(plan) = this.plan() {
             self.settle(cpu);
-            this.programmed.set(false);
-            put_back(&plan, this.found.get(), cpu);
+            gate::remove(cpu);
+            this.leave();
+            put_back(&plan, &this.found.get(), cpu);
         }
     }
 
@@ -355,7 +349,7 @@ impl Counters {
         let taken = self.program_late(cpu)?;
         let this = self.cpus.get(cpu);
         if this.is_some_and(|this| this.suspended_open.get()) {
-            self.gate.open(cpu);
+            gate::open(cpu);
         }
         Ok(taken)
     }
@@ -373,12 +367,13 @@ impl Counters {
         };
         // SAFETY: The CPU is programmed: all these registers exist and take these values.
         unsafe {
+            let gate = plan.gate.msr();
             // Stopped first, so that what follows is not counted and cannot overflow.
-            let found = self.gate.msr().read(cpu);
-            self.gate.close(cpu);
+            let found = gate.read(cpu);
+            gate.write(0, cpu);
 
-            let ours = self.overflowed(&plan, cpu);
-            if ours {
+            let overflowed = plan.overflowed(cpu);
+            if overflowed {
                 // Acknowledged before the counter is touched: an overflow that a write causes
                 // must not be lost with this one.
                 if plan.pmu.has_global() {
@@ -390,30 +385,16 @@ impl Counters {
             }
             // As the hooks had set it: the target may have been switched out before this NMI came.
             if found != 0 {
-                self.gate.msr().write(found, cpu);
+                gate.write(found, cpu);
             }
-            // The CPU has masked the entry when it delivered the PMI. Last, as Haswell and later
-            // want it.
+            // The CPU has masked the entry when it delivered the PMI: one that comes when its
+            // overflow was served already, or that of another counter, is known by that alone.
+            // Opened last, as Haswell and later want it.
+            let ours = overflowed || apic::is_masked(cpu);
             if ours {
                 apic::set_lvtpc(apic::NMI, cpu);
             }
             ours
-        }
-    }
-
-    /// Whether the counter has overflowed since its period began.
-    ///
-    /// # Safety
-    ///
-    /// The CPU must be programmed by `plan`.
-    #[inline]
-    unsafe fn overflowed(&self, plan: &Plan, cpu: &ThisCpu) -> bool {
-        // SAFETY: By `plan`'s PMU the registers exist.
-        unsafe {
-            match self.gate {
-                Gate::GlobalCtrl => msr::GLOBAL_STATUS.read(cpu) & msr::COUNTER0 != 0,
-                Gate::EventSelect => plan.preload.top_bit_gone(msr::rdpmc0(cpu)),
-            }
         }
     }
 
@@ -426,41 +407,42 @@ impl Counters {
             return;
         };
         // SAFETY: The CPU is programmed, so it has the register.
-        let found = unsafe { self.gate.msr().read(cpu) };
-        self.gate.close(cpu);
-        // The PMI of a counter that was stopped meanwhile may still be on its way: it must not
-        // come between these reads.
-        let (count, overflowed, value) = loop {
+        let found = unsafe { plan.gate.msr().read(cpu) };
+        gate::close(cpu);
+        // The PMI of a counter that was stopped meanwhile may still be on its way. It comes soon,
+        // if it comes, and it must not come between these reads.
+        let mut patience = 1_000;
+        let (count, within_period) = loop {
             let periods = this.periods.get();
             // SAFETY: As above, by this plan.
-            let (overflowed, value) = unsafe { (self.overflowed(&plan, cpu), msr::rdpmc0(cpu)) };
-            if this.periods.get() == periods {
-                let count = plan.preload.count(periods, value, overflowed);
-                break (count, overflowed, value);
+            let (overflowed, value) = unsafe { (plan.overflowed(cpu), msr::rdpmc0(cpu)) };
+            if overflowed && patience > 0 {
+                patience -= 1;
+                spin_loop();
+            } else if this.periods.get() == periods {
+                break (
+                    plan.preload.count(periods, value, overflowed),
+                    overflowed || plan.preload.within_period(value),
+                );
             }
         };
         this.settled.set(true);
         self.events.fetch_add(count.events, Relaxed);
         self.overflows.fetch_add(count.overflows, Relaxed);
 
-        let as_left = self.may_hold(found)
-            && msr::PERFEVTSEL0.try_read(cpu) == Ok(self.select())
-            && (overflowed || plan.preload.within_period(value))
-            // A PMI that is on its way has masked the entry.
-            && (overflowed || apic::delivers_nmis(cpu))
+        let opened = plan.gate.key(self.job.event, true);
+        let as_left = found
+            == if sched_hook::current_is_followed() {
+                opened.into()
+            } else {
+                0
+            }
+            && msr::PERFEVTSEL0.try_read(cpu) == Ok(self.select(plan.gate))
+            && within_period
+            && apic::delivers_nmis(cpu)
             && !msr::freezes_on_pmi(cpu);
         if !as_left {
             self.disturbed.insert(cpu);
-        }
-    }
-
-    /// Whether the hooks leave this in this CPU's gate.
-    fn may_hold(&self, found: u64) -> bool {
-        let key = self.gate.key(self.job.event, true).into();
-        match sched_hook::current_is_followed() {
-            // Who came when the key was gone is there behind a closed gate.
-            true => found == key || found == 0 && !Gate::has_key(),
-            false => found == 0,
         }
     }
 
@@ -471,25 +453,23 @@ impl Counters {
         }
     }
 
-    /// Lets the hooks open the gates.
-    pub(crate) fn begin(&self) {
-        self.gate.hand_out_key(self.job.event);
-    }
-
     /// Ends counting for good, on all CPUs, and says what was counted, on those too that are no
     /// more online. Does not sleep; must not be called with interrupts off.
     pub(crate) fn end(&self) -> Count {
-        Gate::take_key_back();
-        on_each_cpu(|cpu| self.settle(cpu));
+        self.ended.store(true, Relaxed);
+        on_each_cpu(|cpu| {
+            self.settle(cpu);
+            gate::lock(cpu);
+        });
         Count {
             events: self.events.load(Relaxed),
             overflows: self.overflows.load(Relaxed),
         }
     }
 
-    /// Ends counting and gives all counters back.
+    /// Ends counting for good and gives all counters back.
     pub(crate) fn end_and_restore(&self) {
-        Gate::take_key_back();
+        self.ended.store(true, Relaxed);
         on_each_cpu(|cpu| self.restore(cpu));
     }
 
@@ -504,39 +484,114 @@ impl Counters {
     }
 }
 
-/// Looks for a counter that somebody left running without a reservation, firmware or a tool by
-/// /dev/cpu/*/msr: GLOBAL_CTRL as our gate would stop it.
-fn running(pmu: &Pmu, global_ctrl: u64, cpu: &ThisCpu) -> Result<Option<u8>, Fault> {
-    let open = |counter: u8| !pmu.has_global() || global_ctrl >> counter & 1 != 0;
-    let selects = (0..pmu.counters).map_while(|i| Some((i, msr::perfevtsel(i)?)));
-    for (counter, select) in selects.filter(|&(counter, _)| open(counter)) {
-        let select = select.try_read(cpu).map_err(|_| Fault::Refused)?;
-        if event::is_enabled(select) {
-            return Ok(Some(counter));
-        }
+/// The event selects that lie behind one another, with the numbers of their counters.
+fn perfevtsels(pmu: &Pmu) -> impl Iterator<Item = (u8, msr::Msr)> {
+    (0..pmu.counters).map_while(|counter| Some((counter, msr::perfevtsel(counter)?)))
+}
+
+/// Reads what is there before us.
+fn find(pmu: &Pmu, cpu: &ThisCpu) -> Result<Found, Fault> {
+    let read = |msr: msr::Msr| msr.try_read(cpu).map_err(|_| Fault::Refused);
+    let mut found = Found {
+        pmc0: read(msr::PMC0)?,
+        freeze_on_pmi: msr::freezes_on_pmi(cpu),
+        lvtpc: apic::lvtpc(cpu).map_err(|_| Fault::NoApic)?,
+        ..Found::default()
+    };
+    for ((_, msr), select) in perfevtsels(pmu).zip(&mut found.perfevtsel) {
+        *select = read(msr)?;
+    }
+    if pmu.has_global() {
+        found.global_ctrl = read(msr::GLOBAL_CTRL)?;
+        found.global_status = read(msr::GLOBAL_STATUS)?;
     }
     if pmu.fixed {
-        let ctrl = msr::FIXED_CTR_CTRL.try_read(cpu);
-        let ctrl = ctrl.map_err(|_| Fault::Refused)?;
-        let fixed = (0..16u8).filter(|&fixed| ctrl >> (4 * fixed) & 0b11 != 0);
-        let mut fixed = fixed.map(|fixed| 32 + fixed);
-        return Ok(fixed.find(|&counter| open(counter)));
+        found.fixed_ctr_ctrl = read(msr::FIXED_CTR_CTRL)?;
     }
-    Ok(None)
+    Ok(found)
+}
+
+/// Looks for a counter that somebody left running without a reservation, firmware or a tool by
+/// /dev/cpu/*/msr: our gate would stop it, or its PMIs come where we want ours.
+fn running(pmu: &Pmu, found: &Found) -> Option<u8> {
+    let open = |counter: u8| !pmu.has_global() || found.global_ctrl >> counter & 1 != 0;
+    let mut general = perfevtsels(pmu)
+        .zip(found.perfevtsel)
+        .filter(|&(_, select)| event::is_enabled(select))
+        .map(|((counter, _), _)| counter);
+    let mut fixed = (0..16u8)
+        .filter(|fixed| found.fixed_ctr_ctrl >> (4 * fixed) & 0b11 != 0)
+        .map(|fixed| 32 + fixed);
+    general
+        .find(|&counter| open(counter))
+        .or_else(|| fixed.find(|&counter| open(counter)))
+}
+
+/// Stops all counters, and has this one count a known loop, in kernel mode: some emulators and clouds
+/// announce a PMU that stands still.
+fn try_out(plan: &Plan, found: &Found, cpu: &ThisCpu) -> Result<(), Fault> {
+    let write = |msr: msr::Msr, value| msr.try_write(value, cpu).map_err(|_| Fault::Refused);
+    let event = plan.pmu.certain_event();
+    let gate = plan.gate.msr();
+
+    // Frozen by a PMI, the gate would look closed to our handler, and stay so.
+    msr::set_freeze_on_pmi(false, cpu).map_err(|_| Fault::Refused)?;
+    write(gate, 0)?;
+    for (msr, select) in others(plan, found) {
+        write(msr, event::disabled(select))?;
+    }
+    if plan.pmu.has_freeze_status() {
+        write(msr::GLOBAL_OVF_CTRL, msr::CTR_FRZ)?;
+    }
+    write(msr::PERFEVTSEL0, event.perfevtsel(false))?;
+    if msr::PERFEVTSEL0.try_read(cpu) != Ok(event.perfevtsel(false)) {
+        return Err(Fault::Swallowed);
+    }
+    write(plan.pmc0, 0)?;
+    write(gate, plan.gate.key(event, false).into())?;
+    for round in 0..1_000u32 {
+        core::hint::black_box(round);
+    }
+    write(gate, 0)?;
+    // A CPU may do some rounds in a cycle, but not many; and not even what may come in between, an
+    // NMI or firmware, takes ten million.
+    match msr::PMC0.try_read(cpu) {
+        Ok(100..10_000_000) => Ok(()),
+        counted => Err(Fault::Implausible(counted.unwrap_or(0))),
+    }
+}
+
+/// The running counters that only their own event selects stop, with what was found there.
+fn others<'a>(plan: &Plan, found: &'a Found) -> impl Iterator<Item = (msr::Msr, u64)> + use<'a> {
+    let own_gates = !plan.pmu.has_global();
+    perfevtsels(&plan.pmu)
+        .map(|(_, msr)| msr)
+        .zip(found.perfevtsel)
+        .skip(1)
+        .filter(move |&(_, select)| own_gates && event::is_enabled(select))
 }
 
 /// Writes what was found, as far as the CPU takes it (a legacy write of PMC0 has 32 bits): there is
 /// nobody to tell.
-fn put_back(plan: &Plan, found: Found, cpu: &ThisCpu) {
-    let _ = plan.pmc0.try_write(found.pmc0, cpu);
+fn put_back(plan: &Plan, found: &Found, cpu: &ThisCpu) {
+    let write = |msr: msr::Msr, value| {
+        let _ = msr.try_write(value, cpu);
+    };
+    write(plan.pmc0, found.pmc0);
     apic::set_lvtpc(found.lvtpc, cpu);
     let _ = msr::set_freeze_on_pmi(found.freeze_on_pmi, cpu);
+    if plan.pmu.has_global() {
+        write(msr::GLOBAL_OVF_CTRL, msr::COUNTER0);
+    }
     if plan.pmu.has_freeze_status() {
         let ours = msr::COUNTER0 | msr::CTR_FRZ;
-        let _ = msr::GLOBAL_STATUS_SET.try_write(found.global_status & ours, cpu);
+        write(msr::GLOBAL_STATUS_SET, found.global_status & ours);
     }
-    let _ = msr::PERFEVTSEL0.try_write(found.perfevtsel0, cpu);
+    write(msr::PERFEVTSEL0, found.perfevtsel[0]);
+    for (msr, select) in others(plan, found) {
+        write(msr, select);
+    }
     if plan.pmu.has_global() {
-        let _ = msr::GLOBAL_CTRL.try_write(found.global_ctrl, cpu);
+        write(msr::GLOBAL_CTRL, found.global_ctrl);
     }
 }

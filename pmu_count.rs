@@ -49,7 +49,6 @@ use crate::{
         Event,
         Invalid, //
     },
-    gate::Gate,
     pmc::{
         Counters,
         Fault,
@@ -149,6 +148,16 @@ impl fmt::Display for Flaw<'_> {
 }
 
 impl sched_hook::Follower for Session {
+    #[inline(always)]
+    fn arrived(cpu: &ThisCpu) {
+        gate::open(cpu);
+    }
+
+    #[inline(always)]
+    fn left(cpu: &ThisCpu) {
+        gate::close(cpu);
+    }
+
     fn dead(&self) {
         self.report("");
     }
@@ -175,7 +184,7 @@ impl nmi::Handler for Counters {
 }
 
 impl cpuhp::Callbacks for Counters {
-    const NAME: &'static CStr = c"pmu_count:online";
+    const NAME: &'static CStr = c"pmu_count:starting";
 
     fn slot() -> &'static Slot<Self> {
         static SLOT: Slot<Counters> = Slot::new();
@@ -200,15 +209,15 @@ impl cpuhp::Callbacks for Counters {
 }
 
 impl power::Callbacks for Counters {
-    fn suspend(&self, cpu: &ThisCpu) {
+    fn sleeps(&self, cpu: &ThisCpu) {
         self.suspend(cpu);
     }
 
-    fn resume(&self, cpu: &ThisCpu) {
+    fn wakes(&self, cpu: &ThisCpu) {
         tell_late(cpu, self.job(), self.resume(cpu));
     }
 
-    fn shutdown(&self) {
+    fn goes_down(&self) {
         self.end_and_restore();
     }
 }
@@ -283,7 +292,7 @@ impl kernel::Module for PmuCount {
             ));
         }
         let job = Job { event, n, force };
-        let gate = on_this_cpu(|cpu| job.gate(cpu).map_err(|fault| refuse_cpu(cpu, &job, fault)))?;
+        on_this_cpu(|cpu| job.check(cpu).map_err(|fault| refuse_cpu(cpu, &job, fault)))?;
         let target = Target::find(pid, scope.thread)
             .map_err(|error| refuse(error, fmt!("pid={pid}: there is no such process")))?;
         let reservation = msr::Reservation::new().map_err(|error| {
@@ -292,7 +301,7 @@ impl kernel::Module for PmuCount {
                 fmt!("the PMU is in use, by perf or the NMI watchdog: end perf, or run `sysctl kernel.nmi_watchdog=0`"),
             )
         })?;
-        let counters = Arc::new(Counters::new(job, gate)?, GFP_KERNEL)?;
+        let counters = Arc::new(Counters::new(job)?, GFP_KERNEL)?;
         let thread = target.thread();
         let session = Session {
             target,
@@ -303,19 +312,9 @@ impl kernel::Module for PmuCount {
         let nmi = KBox::pin_init(nmi::Registration::new(counters.clone()), GFP_KERNEL)?;
         let cpus = cpuhp::Registration::new(counters.clone())?;
         let power = KBox::pin_init(power::Registration::new(counters.clone()), GFP_KERNEL)?;
-        let trace = KBox::pin_init(msr_trace::Registration::new(counters.clone()), GFP_KERNEL)?;
-        counters.begin();
-        let hook = match gate {
-            Gate::GlobalCtrl => KBox::pin_init(
-                sched_hook::Registration::new::<gate::GlobalCtrl>(session, thread, scope),
-                GFP_KERNEL,
-            ),
-            Gate::EventSelect => KBox::pin_init(
-                sched_hook::Registration::new::<gate::EventSelect>(session, thread, scope),
-                GFP_KERNEL,
-            ),
-        };
-        let hook = hook.inspect_err(|&error| match error {
+        let trace = KBox::pin_init(msr_trace::Registration::new(counters), GFP_KERNEL)?;
+        let hook = sched_hook::Registration::new(session, thread, scope);
+        let hook = KBox::pin_init(hook, GFP_KERNEL).inspect_err(|&error| match error {
             ESRCH => pr_err!("pid={pid}: the process is already exiting\n"),
             EBUSY => pr_err!("the scheduler hooks are taken: unload the module that has them\n"),
             _ => {}

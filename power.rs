@@ -28,14 +28,14 @@ use crate::smp::ThisCpu;
 /// What is done when the machine sleeps, wakes up or goes down.
 pub(crate) trait Callbacks: Send + Sync + Sized + 'static {
     /// Called on the last CPU before the machine sleeps; interrupts are off.
-    fn suspend(&self, cpu: &ThisCpu);
+    fn sleeps(&self, cpu: &ThisCpu);
 
     /// Called there when it has woken up, before the other CPUs come online; interrupts are off.
-    fn resume(&self, cpu: &ThisCpu);
+    fn wakes(&self, cpu: &ThisCpu);
 
     /// The machine reboots, starts another kernel by kexec, halts or powers off; all CPUs are still
     /// online.
-    fn shutdown(&self);
+    fn goes_down(&self);
 }
 
 /// What the kernel links into its lists.
@@ -96,9 +96,9 @@ impl<T: Callbacks> Registration<T> {
                             priority: 0,
                         },
                     });
+                    to_result(bindings::register_reboot_notifier(&raw mut (*links).reboot))?;
                     bindings::register_syscore(&raw mut (*links).syscore);
-                    // It only fails for a notifier that is registered already.
-                    to_result(bindings::register_reboot_notifier(&raw mut (*links).reboot))
+                    Ok::<(), Error>(())
                 }
             }),
         }? Error)
@@ -123,7 +123,7 @@ impl<T: Callbacks> PinnedDrop for Registration<T> {
 unsafe extern "C" fn suspend<T: Callbacks>(data: *mut c_void) -> c_int {
     // SAFETY: By the registration's invariant, and as promised.
     let (callbacks, cpu) = unsafe { (&*data.cast::<T>(), ThisCpu::assume()) };
-    callbacks.suspend(&cpu);
+    callbacks.sleeps(&cpu);
     0
 }
 
@@ -133,7 +133,7 @@ unsafe extern "C" fn suspend<T: Callbacks>(data: *mut c_void) -> c_int {
 unsafe extern "C" fn resume<T: Callbacks>(data: *mut c_void) {
     // SAFETY: As above.
     let (callbacks, cpu) = unsafe { (&*data.cast::<T>(), ThisCpu::assume()) };
-    callbacks.resume(&cpu);
+    callbacks.wakes(&cpu);
 }
 
 /// # Safety
@@ -151,6 +151,6 @@ unsafe extern "C" fn reboot<T: Callbacks>(
             .data
             .cast::<T>()
     };
-    callbacks.shutdown();
+    callbacks.goes_down();
     bindings::NOTIFY_DONE as c_int
 }

@@ -61,7 +61,6 @@ impl fmt::Display for Reason<'_> {
             Fault::Missing(Missing::NotIntel) => f.write_str("it is no Intel CPU: other PMUs are not supported (in QEMU: -cpu ...,vendor=GenuineIntel)"),
             Fault::Missing(Missing::NoPmu) => f.write_str("it has no PMU, or its hypervisor hides it: turn the vPMU on there (QEMU: -cpu host,pmu=on)"),
             Fault::Missing(Missing::Version(version)) => f.write_fmt(fmt!("PMU version {version} is not supported, only 1 to 5 are (in QEMU: -cpu ...,pmu-version=2)")),
-            Fault::OtherGate => f.write_str("its PMU is of version 1 and the others' are not, or the other way round: take it offline"),
             Fault::NoEvent => f.write_fmt(fmt!("CPUID says that its PMU does not count event {}; choose another", job.event)),
             Fault::OutOfRange(bounds) => f.write_fmt(fmt!("n={}: its PMU takes {} to {} for event {}, or 0 for the largest", job.n, bounds.min, bounds.max, job.event)),
             Fault::Refused => f.write_str("it refuses a PMU register that CPUID announces: its hypervisor has no working vPMU, turn it on there"),

@@ -26,21 +26,18 @@ use kernel::{
 
 use crate::smp::ThisCpu;
 
-/// Who is told that a CPU runs followed tasks.
-///
-/// A switch between two of them is no event; the same may be said twice in a row. Called in a
-/// context switch, at a task's exit, and by IPI at the registration's beginning and end; maybe with
-/// the raw runqueue lock held: no sleep, no wake-up, no printk, no panic.
-pub(crate) trait Switches: 'static {
+/// Who is told of followed tasks.
+pub(crate) trait Follower: Send + Sync + Sized + 'static {
     /// This CPU runs one of them from now on.
+    ///
+    /// A switch between two of them is no event; the same may be said twice in a row. Called in a
+    /// context switch, at a task's exit, and by IPI at the registration's beginning and end; maybe
+    /// with the raw runqueue lock held: no sleep, no wake-up, no printk, no panic.
     fn arrived(cpu: &ThisCpu);
 
-    /// It runs none any more.
+    /// It runs none any more. Called as above, and also instead of it when the registration ends.
     fn left(cpu: &ThisCpu);
-}
 
-/// Who is told of the end.
-pub(crate) trait Follower: Send + Sync + Sized + 'static {
     /// The last of the tasks that were meant exits; those that they have made may live. Called
     /// once at most, in that task, before its parent can learn of it, under `rcu_read_lock()`: no
     /// sleep.
@@ -72,12 +69,11 @@ struct Marks {
 ///
 /// # Invariants
 ///
-/// `marks.meant` is registered with `hook`.
+/// `marks.meant` is registered with `HOOK`.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Registration<T: Follower> {
     #[pin]
     marks: Opaque<Marks>,
-    hook: &'static bindings::sched_hook,
     follower: Arc<T>,
     /// Tasks point to `marks`.
     #[pin]
@@ -89,23 +85,18 @@ unsafe impl<T: Follower> Send for Registration<T> {}
 // SAFETY: As above.
 unsafe impl<T: Follower> Sync for Registration<T> {}
 
-/// The hook that tells `S`.
-struct Hook<S: Switches>(S);
-
-impl<S: Switches> Hook<S> {
-    const HOOK: &'static bindings::sched_hook = &bindings::sched_hook {
-        in_: Some(arrived::<S>),
-        out: Some(left::<S>),
-    };
-}
-
 impl<T: Follower> Registration<T> {
+    const HOOK: &'static bindings::sched_hook = &bindings::sched_hook {
+        in_: Some(arrived::<T>),
+        out: Some(left::<T>),
+    };
+
     /// Follows `task` and whoever else `scope` says.
     ///
     /// # Errors
     ///
     /// `EBUSY` if another module has the hooks, `ESRCH` if all whom it would follow are exiting.
-    pub(crate) fn new<S: Switches>(
+    pub(crate) fn new(
         follower: Arc<T>,
         task: ARef<Task>,
         scope: Scope,
@@ -113,7 +104,6 @@ impl<T: Follower> Registration<T> {
         try_pin_init!(Self {
             // Before the marks, by which it is found.
             follower,
-            hook: Hook::<S>::HOOK,
             _pin: PhantomPinned,
             // INVARIANT: It is registered when this has succeeded.
             marks <- Opaque::try_ffi_init(move |marks: *mut Marks| {
@@ -135,7 +125,7 @@ impl<T: Follower> Registration<T> {
                         tasks: bindings::atomic_t::default(),
                     });
                     to_result(bindings::sched_hook_register(
-                        Hook::<S>::HOOK,
+                        Self::HOOK,
                         meant,
                         task.as_ptr(),
                         match scope.thread {
@@ -155,7 +145,7 @@ impl<T: Follower> PinnedDrop for Registration<T> {
         // SAFETY: The marks are there.
         let meant = unsafe { &raw mut (*self.marks.get()).meant };
         // SAFETY: By the type invariant. Nothing is called after this.
-        if unsafe { bindings::sched_hook_unregister(self.hook, meant) } {
+        if unsafe { bindings::sched_hook_unregister(Self::HOOK, meant) } {
             self.follower.left_alive();
         }
     }
@@ -174,17 +164,17 @@ pub(crate) fn current_is_followed() -> bool {
 /// # Safety
 ///
 /// Only as `sched_hook.in`: interrupts are off.
-unsafe extern "C" fn arrived<S: Switches>() {
+unsafe extern "C" fn arrived<T: Follower>() {
     // SAFETY: As promised.
-    S::arrived(&unsafe { ThisCpu::assume() });
+    T::arrived(&unsafe { ThisCpu::assume() });
 }
 
 /// # Safety
 ///
 /// Only as `sched_hook.out`: interrupts are off.
-unsafe extern "C" fn left<S: Switches>() {
+unsafe extern "C" fn left<T: Follower>() {
     // SAFETY: As promised.
-    S::left(&unsafe { ThisCpu::assume() });
+    T::left(&unsafe { ThisCpu::assume() });
 }
 
 /// # Safety

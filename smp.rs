@@ -5,6 +5,7 @@
 //! C header: [`include/linux/smp.h`](srctree/include/linux/smp.h)
 
 use core::{
+    arch::asm,
     cell::UnsafeCell,
     ptr::{
         from_mut,
@@ -28,7 +29,7 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-/// Proof that the code stays on the CPU where it is: interrupts are off there, or it is an NMI.
+/// Proof that the code stays on the CPU where it is: interrupts are off there.
 ///
 /// # Invariants
 ///
@@ -54,8 +55,22 @@ impl ThisCpu {
     }
 }
 
-/// Calls `f` on this CPU with interrupts off.
+/// Whether interrupts are off, as they are in an NMI.
+fn interrupts_are_off() -> bool {
+    /// RFLAGS.IF.
+    const IF: u64 = 1 << 9;
+    let flags: u64;
+    // SAFETY: Reads the flags by way of the stack, which the kernel's code may use.
+    unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
+    flags & IF == 0
+}
+
+/// Calls `f` on this CPU with interrupts off. From any context, NMIs included.
 pub(crate) fn on_this_cpu<T>(f: impl FnOnce(&ThisCpu) -> T) -> T {
+    if interrupts_are_off() {
+        // SAFETY: As just seen; only `f` could turn them on, and it must not.
+        return f(&unsafe { ThisCpu::assume() });
+    }
     let _off = local_interrupt_disable();
     // SAFETY: `_off` lives longer than the token, and its C function disables them on any kernel.
     f(&unsafe { ThisCpu::assume() })
@@ -131,7 +146,7 @@ unsafe extern "C" fn call<F: Fn(&ThisCpu) + Sync>(f: *mut c_void) {
 }
 
 /// One `T` for each CPU, that only this CPU gets at.
-pub(crate) struct PerCpu<T>(KVec<Line<T>>);
+pub(crate) struct PerCpu<T>(KVVec<Line<T>>);
 
 // SAFETY: Each `T` is used by one CPU only, the one that `get()` was called on, and is fit for that.
 unsafe impl<T: NmiSafe> Sync for PerCpu<T> {}
@@ -155,9 +170,8 @@ impl<T: Default + NmiSafe> PerCpu<T> {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        let cpus = nr_cpu_ids();
-        let mut lines = KVec::with_capacity(cpus as usize, GFP_KERNEL)?;
-        for _ in 0..cpus {
+        let mut lines = KVVec::new();
+        for _ in possible_cpus() {
             lines.push(Line::default(), GFP_KERNEL)?;
         }
         Ok(Self(lines))
@@ -194,30 +208,58 @@ impl<T: Copy> NmiCell<T> {
     }
 }
 
-/// A word that all CPUs read and few write, each access by itself.
-pub(crate) struct Shared<T: Copy>(NmiCell<T>);
+/// Defines a `u32` of which each CPU has its own, as a type with `get()` and `set()`.
+///
+/// It is what `DEFINE_PER_CPU()` makes, found by the CPU's GS base: an access is one instruction, which a
+/// context switch can afford, where an array takes several and an `Atomic` a call.
+///
+/// C header: [`include/linux/percpu-defs.h`](srctree/include/linux/percpu-defs.h)
+macro_rules! per_cpu {
+    ($(#[$doc:meta])* static $name:ident: u32 = $initial:expr;) => {
+        $(#[$doc])*
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        struct $name;
 
-// SAFETY: Each access is one of a register's width, as in `NmiCell`: nobody sees half of a value.
-unsafe impl<T: Copy + Send> Sync for Shared<T> {}
+        const _: () = {
+            /// What the kernel copies for each CPU when it loads the module. Never used itself.
+            #[link_section = ".data..percpu"]
+            static mut INITIAL: u32 = $initial;
 
-impl<T: Copy> Shared<T> {
-    /// For a `static`.
-    pub(crate) const fn new(value: T) -> Self {
-        Self(NmiCell(UnsafeCell::new(value)))
-    }
+            impl $name {
+                /// This CPU's value.
+                #[inline(always)]
+                fn get(_: &$crate::smp::ThisCpu) -> u32 {
+                    let value;
+                    // SAFETY: As the section is what it is, this reads the CPU's own copy.
+                    unsafe {
+                        core::arch::asm!(
+                            "mov {value:e}, gs:[rip + {initial}]",
+                            value = out(reg) value,
+                            initial = sym INITIAL,
+                            options(nostack, preserves_flags, readonly),
+                        )
+                    };
+                    value
+                }
 
-    /// The value.
-    #[inline(always)]
-    pub(crate) fn get(&self) -> T {
-        self.0.get()
-    }
-
-    /// Replaces the value.
-    #[inline(always)]
-    pub(crate) fn set(&self, value: T) {
-        self.0.set(value);
-    }
+                /// Replaces this CPU's value.
+                #[inline(always)]
+                fn set(value: u32, _: &$crate::smp::ThisCpu) {
+                    // SAFETY: As above; nobody else uses it.
+                    unsafe {
+                        core::arch::asm!(
+                            "mov gs:[rip + {initial}], {value:e}",
+                            value = in(reg) value,
+                            initial = sym INITIAL,
+                            options(nostack, preserves_flags),
+                        )
+                    };
+                }
+            }
+        };
+    };
 }
+pub(crate) use per_cpu;
 
 /// A set of CPUs that only grows.
 pub(crate) struct CpuSet(KVec<Atomic<bool>>);

@@ -122,8 +122,8 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (", self.number)?;
         if let Some(leader) = self.leader() {
-            // SAFETY: The task is valid; its name changes by whole bytes, and what is read while
-            // it does is a mixture at worst.
+            // SAFETY: The task is valid, and the name an array of bytes; what is read while it
+            // changes is a mixture at worst.
             let name = unsafe { (&raw const (*leader.as_ptr()).comm).read_volatile() };
             for byte in name.into_iter().take_while(|&byte| byte != 0) {
                 f.write_char(match byte {
