@@ -9,7 +9,8 @@
 //! | `event.rs` | what is counted |
 //! | `counter.rs` | the arithmetic of -N |
 //! | `target.rs` | who is counted |
-//! | `pmc.rs` | counter 0 of each CPU: programs, services, settles |
+//! | `pmc.rs` | counter 0 of each CPU: its PMIs, its sum |
+//! | `setup.rs` | how it is taken, tried out, and given back |
 //! | `gate.rs` | what starts and stops it |
 //! | `msr.rs`, `apic.rs` | the registers |
 //! | `cpuid.rs` | what the PMU can do |
@@ -40,6 +41,7 @@ mod pmc;
 mod power;
 mod refusal;
 mod sched_hook;
+mod setup;
 mod slot;
 mod smp;
 mod target;
@@ -49,15 +51,15 @@ use crate::{
         Event,
         Invalid, //
     },
-    pmc::{
-        Counters,
-        Fault,
-        Job, //
-    },
+    pmc::Counters,
     refusal::{
         lament_cpu,
         refuse,
         refuse_cpu, //
+    },
+    setup::{
+        Fault,
+        Job, //
     },
     slot::Slot,
     smp::{
@@ -292,7 +294,11 @@ impl kernel::Module for PmuCount {
             ));
         }
         let job = Job { event, n, force };
-        on_this_cpu(|cpu| job.check(cpu).map_err(|fault| refuse_cpu(cpu, &job, fault)))?;
+        on_this_cpu(|cpu| {
+            job.plan(cpu)
+                .map(|_| ())
+                .map_err(|fault| refuse_cpu(cpu, &job, fault))
+        })?;
         let target = Target::find(pid, scope.thread)
             .map_err(|error| refuse(error, fmt!("pid={pid}: there is no such process")))?;
         let reservation = msr::Reservation::new().map_err(|error| {

@@ -9,7 +9,7 @@ use kernel::{
 
 use crate::{
     cpuid::Missing,
-    pmc::{
+    setup::{
         Fault,
         Job, //
     },
