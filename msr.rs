@@ -72,18 +72,20 @@ pub(crate) const fn perfevtsel(index: u8) -> Option<Msr> {
     }
 }
 
-/// Whether a write to the register of this address changes what counter 0 counts.
-pub(crate) fn concerns_counter0(address: u32) -> bool {
-    [
+/// Whether `value` in the register of this address may change what counter 0 counts, when it is
+/// somebody else who writes it.
+pub(crate) fn disturbs_counter0(address: u32, value: u64) -> bool {
+    let registers = [
         PMC0,
         A_PMC0,
         PERFEVTSEL0,
         GLOBAL_CTRL,
         GLOBAL_OVF_CTRL,
         GLOBAL_STATUS_SET,
-    ]
-    .iter()
-    .any(|msr| msr.0 == address)
+    ];
+    // The kernel writes DEBUGCTL itself, for a debugger that steps, but not this bit.
+    registers.iter().any(|msr| msr.0 == address)
+        || address == DEBUGCTL.0 && value & FREEZE_PERFMON_ON_PMI != 0
 }
 
 /// Whether PMIs stop all counters by themselves.

@@ -38,9 +38,9 @@ use crate::smp::{
 
 /// Who is told of writes.
 pub(crate) trait Observer: Send + Sync + Sized + 'static {
-    /// Whether a write to the register of this address matters. Called for each write in the
-    /// kernel, from any context.
-    fn matters(address: u32) -> bool;
+    /// Whether it matters that `value` is written to the register of this address. Called for
+    /// each write in the kernel, from any context.
+    fn matters(address: u32, value: u64) -> bool;
 
     /// The kernel has written to one that matters, on this CPU. Called from any context, NMIs
     /// included: no lock, no allocation, no printk, no panic.
@@ -93,8 +93,8 @@ fn data<T>(observer: &Arc<T>) -> *mut c_void {
 /// # Safety
 ///
 /// Only as a probe of `write_msr`, with the object of a [`Probe<T>`].
-unsafe extern "C" fn probe<T: Observer>(data: *mut c_void, msr: c_uint, _: u64, failed: c_int) {
-    if failed == 0 && T::matters(msr) {
+unsafe extern "C" fn probe<T: Observer>(data: *mut c_void, msr: c_uint, value: u64, failed: c_int) {
+    if failed == 0 && T::matters(msr, value) {
         // SAFETY: As promised, the object is there.
         let observer = unsafe { &*data.cast::<T>() };
         on_this_cpu(|cpu| observer.written(cpu));

@@ -225,8 +225,8 @@ impl power::Callbacks for Counters {
 }
 
 impl msr_trace::Observer for Counters {
-    fn matters(address: u32) -> bool {
-        msr::concerns_counter0(address)
+    fn matters(address: u32, value: u64) -> bool {
+        msr::disturbs_counter0(address, value)
     }
 
     fn written(&self, cpu: &ThisCpu) {

@@ -107,12 +107,13 @@ impl Target {
         self.thread.clone()
     }
 
-    /// The task whose name is the target's.
-    fn leader(&self) -> Option<ARef<Task>> {
-        match &self.process {
+    /// The task whose name is the target's. A process that is gone has no leader any more.
+    fn leader(&self) -> ARef<Task> {
+        let leader = match &self.process {
             Some(process) => process.task(bindings::pid_type_PIDTYPE_TGID),
-            None => Some(self.thread.clone()),
-        }
+            None => None,
+        };
+        leader.unwrap_or_else(|| self.thread())
     }
 }
 
@@ -121,16 +122,15 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (", self.number)?;
-        if let Some(leader) = self.leader() {
-            // SAFETY: The task is valid, and the name an array of bytes; what is read while it
-            // changes is a mixture at worst.
-            let name = unsafe { (&raw const (*leader.as_ptr()).comm).read_volatile() };
-            for byte in name.into_iter().take_while(|&byte| byte != 0) {
-                f.write_char(match byte {
-                    b' '..=b'~' => char::from(byte),
-                    _ => '?',
-                })?;
-            }
+        let leader = self.leader();
+        // SAFETY: The task is valid, and the name an array of bytes; what is read while it changes is
+        // a mixture at worst.
+        let name = unsafe { (&raw const (*leader.as_ptr()).comm).read_volatile() };
+        for byte in name.into_iter().take_while(|&byte| byte != 0) {
+            f.write_char(match byte {
+                b' '..=b'~' => char::from(byte),
+                _ => '?',
+            })?;
         }
         f.write_char(')')
     }

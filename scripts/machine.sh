@@ -62,7 +62,7 @@ machine() {
 		-L "$BUILD/sdk/usr/share/seabios" -L "$BUILD/sdk/usr/share/qemu" \
 		-machine q35,i8042=off -accel "$accel" -cpu "$cpu" -smp "${SMP:-2}" -m "${MEM:-512}" \
 		-kernel "$BUILD/${folder}vmlinux" -initrd "$initrd" \
-		-append "console=ttyS0 panic=-1 nmi_watchdog=0 kunit.enable=0 $parameters ${APPEND-}" \
+		-append "console=ttyS0 panic=-1 nmi_watchdog=0 kunit.enable=0 no_timer_check $parameters ${APPEND-}" \
 		$(printf '%s' "${DEVICES:+:$DEVICES}" | sed 's/:/ -device /g') "$@" ${QEMU_ARGS-}
 	set +f
 	lib=$BUILD/sdk/usr/lib/x86_64-linux-gnu

@@ -219,13 +219,13 @@ rekernel() {
 	fail 'kexec has come back'
 }
 
-# nap: a suspend to RAM, and back by the alarm of the clock. Only in the kernel that rekernel has booted: see kexec.c. The
+# nap: a suspend to RAM, and back by the alarm of the clock, which must not come before a slow host has come to it. Only in the kernel that rekernel has booted: see kexec.c. The
 # bridge forgets where the ports for power management are (PMBASE and ACPI_CNTL), and the firmware does not tell it again.
 nap() {
 	bridge=/sys/bus/pci/devices/0000:00:1f.0/config
 	dd if=$bridge of=/tmp/bridge bs=4 skip=16 count=2 2>/dev/null
 	echo 0 >/sys/class/rtc/rtc0/wakealarm
-	echo +3 >/sys/class/rtc/rtc0/wakealarm
+	echo +8 >/sys/class/rtc/rtc0/wakealarm
 	asleep=$(date +%s)
 	echo mem >/sys/power/state
 	dd if=/tmp/bridge of=$bridge bs=4 seek=16 count=2 conv=notrunc 2>/dev/null
