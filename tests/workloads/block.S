@@ -12,8 +12,7 @@
 	.globl	_start
 _start:
 	ACTION	SIGUSR1, action
-	NUMBER	2
-	mov	%rax, %rbx
+	NUMBER	2, %rbx
 	NUMBER	1
 	cmp	$1, %eax
 	jb	read
@@ -37,14 +36,7 @@ sleep:	mov	$__NR_nanosleep, %eax
 	lea	nap(%rip), %rdi
 	xor	%esi, %esi
 	jmp	wait
-fault:	mov	$__NR_mmap, %eax
-	xor	%edi, %edi
-	mov	$4096, %esi
-	mov	$3, %edx		/* to read and write */
-	mov	$1, %r10d		/* shared */
-	xor	%r8d, %r8d
-	xor	%r9d, %r9d
-	syscall
+fault:	SHARED_PAGE
 	incl	(%rax)			/* 2 */
 	jmp	1f
 wait:	syscall

@@ -15,8 +15,7 @@ _start:
 	mov	(%rsp), %r12		/* 3, after an exec */
 	sub	$3, %r12
 	jns	loop
-	NUMBER	1
-	mov	%rax, %r12
+	NUMBER	1, %r12
 	STOP
 loop:	mov	$LOOPS, %ebx		/* 2 * LOOPS + 1 */
 1:	dec	%ebx

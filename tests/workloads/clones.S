@@ -19,10 +19,8 @@
 _start:
 	cmpl	$5, (%rsp)		/* 2, after the exec */
 	je	again
-	NUMBER	1
-	mov	%rax, %r12
-	NUMBER	2
-	mov	%rax, %rbx
+	NUMBER	1, %r12
+	NUMBER	2, %rbx
 	mov	(%rsp), %r13
 	PIPE	ends
 	STOP
@@ -37,12 +35,7 @@ _start:
 
 other:	cmp	$4, %r13d		/* 2 */
 	jne	1b
-	mov	$__NR_execve, %eax	/* 5 */
-	lea	self(%rip), %rdi
-	lea	args(%rip), %rsi
-	xor	%edx, %edx
-	syscall
-	ud2
+	EXEC				/* 5 */
 
 again:	mov	$LOOPS, %ebx		/* 2 * LOOPS + 1 */
 2:	dec	%ebx

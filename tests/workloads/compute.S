@@ -9,8 +9,7 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	STOP
 	mov	$1, %rax		/* 1 */
 1:	mov	%rax, %rdx		/* 10 a round */

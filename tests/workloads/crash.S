@@ -16,8 +16,7 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	PIPE	ends
 	STOP
 	THREAD				/* 7 */

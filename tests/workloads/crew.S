@@ -12,10 +12,8 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %r12
-	NUMBER	2
-	mov	%rax, %rbx
+	NUMBER	1, %r12
+	NUMBER	2, %rbx
 	PIPE	ends
 	mov	%r12, %r15
 1:	THREAD
@@ -23,16 +21,9 @@ _start:
 	jz	other
 	dec	%r15
 	jnz	1b
-	mov	$__NR_nanosleep, %eax	/* until all of them wait */
-	lea	nap(%rip), %rdi
-	xor	%esi, %esi
-	syscall
+	NAP				/* until all of them wait */
 	STOP
-	mov	$__NR_write, %eax	/* 5: a byte for each */
-	mov	ends+4(%rip), %edi
-	lea	bytes(%rip), %rsi
-	mov	%r12, %rdx
-	syscall
+	BYTES	ends+4, %r12		/* 5: a byte for each */
 2:	dec	%rbx			/* 2 a round */
 	jnz	2b
 	EXIT				/* 3 */

@@ -23,12 +23,7 @@ _start:
 loop:	mov	$LOOPS, %ebx		/* 2 * LOOPS + 1 */
 1:	dec	%ebx
 	jnz	1b
-	mov	$__NR_execve, %eax	/* 5 */
-	lea	self(%rip), %rdi
-	lea	args(%rip), %rsi
-	xor	%edx, %edx
-	syscall
-	ud2
+	EXEC				/* 5 */
 
 again:	mov	$LOOPS, %ebx		/* 2 * LOOPS + 1 */
 2:	dec	%ebx
@@ -39,10 +34,7 @@ thread:	PIPE	ends
 	THREAD
 	test	%eax, %eax
 	jz	second
-	mov	$__NR_nanosleep, %eax	/* until the second waits in read(2) */
-	lea	nap(%rip), %rdi
-	xor	%esi, %esi
-	syscall
+	NAP				/* until the second waits in read(2) */
 	STOP
 	BYTE	__NR_write, ends+4	/* 5 */
 	mov	$__NR_pause, %eax	/* 2 */
@@ -50,10 +42,7 @@ thread:	PIPE	ends
 	ud2
 
 second:	BYTE	__NR_read, ends		/* 1: again, after the stop */
-	mov	$__NR_nanosleep, %eax	/* 4: until the first waits in pause(2) */
-	lea	nap(%rip), %rdi
-	xor	%esi, %esi
-	syscall
+	NAP				/* 4: until the first waits in pause(2) */
 	jmp	loop			/* 1 */
 
 	.data

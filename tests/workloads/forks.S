@@ -9,13 +9,9 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	STOP
-	mov	$__NR_fork, %eax	/* 4 */
-	syscall
-	test	%eax, %eax
-	jz	1f
+	FORK	1f			/* 4 */
 	WAIT				/* 6 */
 1:	dec	%rbx			/* 2 a round */
 	jnz	1b

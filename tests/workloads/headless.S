@@ -11,8 +11,7 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	PIPE	ends
 	STOP
 	CLONE	$OWN_FILES		/* 7 */

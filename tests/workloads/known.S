@@ -8,8 +8,7 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	STOP
 1:	dec	%rbx			/* 2 a round */
 	jnz	1b

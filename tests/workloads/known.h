@@ -19,8 +19,8 @@
 #define SIGUSR1		10
 #define SIGSTOP		19
 
-/* The decimal argument number \i, in %rax. For use before the stop. */
-.macro NUMBER i
+/* The decimal argument number \i, in \to, by way of %rax. For use before the stop. */
+.macro NUMBER i, to=%rax
 	mov	8+8*\i(%rsp), %rsi
 	xor	%eax, %eax
 1:	movzbl	(%rsi), %ecx
@@ -31,6 +31,9 @@
 	inc	%rsi
 	jmp	1b
 2:
+	.ifnc	\to, %rax
+	mov	%rax, \to
+	.endif
 .endm
 
 /* kill(getpid(), \signal): 6 */
@@ -73,6 +76,44 @@
 	CLONE	$CLONE_FLAGS
 .endm
 
+/* Another process, which goes on at \child: 4, and 2 in it */
+.macro FORK child
+	mov	$__NR_fork, %eax
+	syscall
+	test	%eax, %eax
+	jz	\child
+.endm
+
+/* This program again, with the arguments args: 5 */
+.macro EXEC
+	mov	$__NR_execve, %eax
+	lea	self(%rip), %rdi
+	lea	args(%rip), %rsi
+	xor	%edx, %edx
+	syscall
+	ud2
+.endm
+
+/* nanosleep(2) for the time nap, so that others come as far as they can: 4 */
+.macro NAP
+	mov	$__NR_nanosleep, %eax
+	lea	nap(%rip), %rdi
+	xor	%esi, %esi
+	syscall
+.endm
+
+/* A page to read and write, shared with processes made later; its address in %rax: 8 */
+.macro SHARED_PAGE
+	mov	$__NR_mmap, %eax
+	xor	%edi, %edi
+	mov	$4096, %esi
+	mov	$3, %edx
+	mov	$1, %r10d
+	xor	%r8d, %r8d
+	xor	%r9d, %r9d
+	syscall
+.endm
+
 /* wait4(-1): until a child has exited, or what else options say: 6 */
 .macro WAIT options=0
 	mov	$__NR_wait4, %eax
@@ -95,6 +136,24 @@
 	mov	\end(%rip), %edi
 	lea	-8(%rsp), %rsi
 	mov	$1, %edx
+	syscall
+.endm
+
+/* write(2) of \count bytes, one for each who waits: 5 */
+.macro BYTES end, count
+	mov	$__NR_write, %eax
+	mov	\end(%rip), %edi
+	lea	bytes(%rip), %rsi
+	mov	\count, %rdx
+	syscall
+.endm
+
+/* The thread \who (0: this one) runs on the CPUs of the mask \where from now on: 5 */
+.macro BIND who, where
+	mov	$__NR_sched_setaffinity, %eax
+	mov	\who, %edi
+	mov	$8, %esi
+	lea	\where(%rip), %rdx
 	syscall
 .endm
 

@@ -14,17 +14,13 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	PIPE	begin
 	PIPE	end
 	THREAD
 	test	%eax, %eax
 	jz	second
-	mov	$__NR_nanosleep, %eax	/* until the second waits */
-	lea	nap(%rip), %rdi
-	xor	%esi, %esi
-	syscall
+	NAP				/* until the second waits */
 	STOP
 	BYTE	__NR_write, begin+4	/* 5 */
 1:	dec	%rbx			/* 2 a round */
@@ -36,10 +32,7 @@ second:	BYTE	__NR_read, begin	/* 1: again, after the stop */
 	test	%eax, %eax		/* 2, and 2 in the third */
 	jz	1b
 	CLOSE	end+4			/* 3: now the third alone has this end */
-	mov	$__NR_fork, %eax	/* 4, and 2 in the other process */
-	syscall
-	test	%eax, %eax
-	jz	1b
+	FORK	1b			/* 4, and 2 in the other process */
 	WAIT				/* 6 */
 	BYTE	__NR_read, end		/* 5 */
 	jmp	1b			/* 1 */

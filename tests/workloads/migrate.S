@@ -12,14 +12,6 @@
  */
 #include "known.h"
 
-	.macro	GO			/* 5; the rest runs on the CPUs in mask */
-	mov	$__NR_sched_setaffinity, %eax
-	xor	%edi, %edi
-	mov	$8, %esi
-	lea	mask(%rip), %rdx
-	syscall
-	.endm
-
 	.globl	_start
 _start:
 	NUMBER	1
@@ -28,14 +20,12 @@ _start:
 	mov	%rbp, %r12
 	shl	%cl, %r12
 	add	%r12, %r12		/* the bit beyond the last CPU's, 0 behind the 64th */
-	NUMBER	2
-	mov	%rax, %rbx
-	NUMBER	3
-	mov	%rax, %r14
+	NUMBER	2, %rbx
+	NUMBER	3, %r14
 	mov	%rbp, %r13		/* the CPU's bit */
-	GO
+	BIND	$0, mask
 	STOP
-1:	GO				/* 5 a round */
+1:	BIND	$0, mask		/* 5 a round */
 	mov	%r14, %rcx		/* 2 * LOOPS + 1 a round */
 2:	dec	%rcx
 	jnz	2b

@@ -11,17 +11,12 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %r12
-	NUMBER	2
-	mov	%rax, %rbx
+	NUMBER	1, %r12
+	NUMBER	2, %rbx
 1:	THREAD				/* 15, and 2 in the new one */
 	test	%eax, %eax
 	jz	2f
-	mov	$__NR_nanosleep, %eax
-	lea	nap(%rip), %rdi
-	xor	%esi, %esi
-	syscall
+	NAP
 	dec	%r12
 	jnz	1b
 2:	BYTE	__NR_read, input	/* 5 */

@@ -9,18 +9,14 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	NUMBER	2
 	mov	%rax, nap+8(%rip)
 	STOP
 1:	mov	$1000, %ecx		/* 2001 a round */
 2:	dec	%ecx
 	jnz	2b
-	mov	$__NR_nanosleep, %eax	/* 4 a round */
-	lea	nap(%rip), %rdi
-	xor	%esi, %esi
-	syscall
+	NAP				/* 4 a round */
 	dec	%rbx			/* 2 a round */
 	jnz	1b
 	EXIT				/* 3 */

@@ -12,25 +12,18 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	PIPE	begin
 	PIPE	end
 	STOP
-	mov	$__NR_fork, %eax	/* 4, and 2 in the second */
-	syscall
-	test	%eax, %eax
-	jz	second
+	FORK	second			/* 4, and 2 in the second */
 	WAIT				/* 6 */
 	CLOSE	end+4			/* 3: now the third alone has this end */
 	BYTE	__NR_write, begin+4	/* 5 */
 	BYTE	__NR_read, end		/* 5 */
 	EXIT				/* 3 */
 
-second:	mov	$__NR_fork, %eax	/* 4, and 2 in the third */
-	syscall
-	test	%eax, %eax
-	jz	third
+second:	FORK	third			/* 4, and 2 in the third */
 	EXIT				/* 3 */
 
 third:	BYTE	__NR_read, begin	/* 5 */

@@ -32,12 +32,10 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %r12
+	NUMBER	1, %r12
 	mov	%rax, %r13
 	shl	$12, %r13		/* bytes */
-	NUMBER	2
-	mov	%rax, %r14
+	NUMBER	2, %r14
 	mov	%r12, %rbp
 	shr	%rbp
 	STOP

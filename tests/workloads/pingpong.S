@@ -15,14 +15,6 @@
 
 #define SIGCHLD		17
 
-	.macro	BIND	who, where	/* 5 */
-	mov	$__NR_sched_setaffinity, %eax
-	mov	\who, %edi
-	mov	$8, %esi
-	lea	\where(%rip), %rdx
-	syscall
-	.endm
-
 	.globl	_start
 _start:
 	NUMBER	1
@@ -30,8 +22,7 @@ _start:
 	mov	$1, %ebp
 	mov	%rbp, %r12
 	shl	%cl, %r12		/* the bit beyond the last CPU's */
-	NUMBER	2
-	mov	%rax, %rbx
+	NUMBER	2, %rbx
 	mov	$SIGCHLD, %r14d
 	cmpl	$4, (%rsp)
 	je	1f

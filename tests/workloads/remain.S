@@ -14,13 +14,9 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %r12
+	NUMBER	1, %r12
 	STOP
-	mov	$__NR_fork, %eax	/* 4, and 2 in the child */
-	syscall
-	test	%eax, %eax
-	jz	child
+	FORK	child			/* 4, and 2 in the child */
 	WAIT	WUNTRACED		/* 6 */
 	EXIT				/* 3 */
 

@@ -9,10 +9,8 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %r12
-	NUMBER	2
-	mov	%rax, %r13
+	NUMBER	1, %r12
+	NUMBER	2, %r13
 	PIPE	ends
 	STOP
 1:	mov	%r13, %rbx		/* 1 a round */

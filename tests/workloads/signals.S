@@ -37,8 +37,7 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	ACTION	SIGUSR1, return
 	ACTION	SIGUSR2, return
 	ACTION	SIGTRAP, return

@@ -8,8 +8,7 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
+	NUMBER	1, %rbx
 	STOP
 1:	mov	$__NR_getppid, %eax	/* 4 a round */
 	syscall

@@ -15,12 +15,9 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %r12
-	NUMBER	2
-	mov	%rax, %r13
-	NUMBER	3
-	mov	%rax, %r14
+	NUMBER	1, %r12
+	NUMBER	2, %r13
+	NUMBER	3, %r14
 	PIPE	ends
 	mov	%r12, %r15
 1:	test	%r15, %r15
@@ -30,16 +27,9 @@ _start:
 	jz	old
 	dec	%r15
 	jmp	1b
-2:	mov	$__NR_nanosleep, %eax	/* until all of them wait in read(2) */
-	lea	nap(%rip), %rdi
-	xor	%esi, %esi
-	syscall
+2:	NAP				/* until all of them wait in read(2) */
 	STOP
-	mov	$__NR_write, %eax	/* 5: a byte for each of the old */
-	mov	ends+4(%rip), %edi
-	lea	bytes(%rip), %rsi
-	mov	%r12, %rdx
-	syscall
+	BYTES	ends+4, %r12		/* 5: a byte for each of the old */
 3:	THREAD				/* 7 for each of the new */
 	test	%eax, %eax		/* 2, and 2 in the new one */
 	jz	work
@@ -56,11 +46,7 @@ work:	mov	%r14, %rbx		/* 1 */
 	jnz	4b
 	EXIT				/* 3 */
 
-old:	xor	%eax, %eax		/* __NR_read */
-	mov	ends(%rip), %edi
-	lea	bytes(%rip), %rsi
-	mov	$1, %edx
-	syscall				/* 1: again, after the stop */
+old:	BYTE	__NR_read, ends		/* 1: again, after the stop */
 	jmp	work			/* 1 */
 
 	.data

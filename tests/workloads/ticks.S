@@ -13,18 +13,9 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %rbx
-	NUMBER	2
-	mov	%rax, %rbp
-	mov	$__NR_mmap, %eax
-	xor	%edi, %edi
-	mov	$4096, %esi
-	mov	$3, %edx		/* to read and write */
-	mov	$1, %r10d		/* shared */
-	xor	%r8d, %r8d
-	xor	%r9d, %r9d
-	syscall
+	NUMBER	1, %rbx
+	NUMBER	2, %rbp
+	SHARED_PAGE
 	mov	%rax, %r15
 	STOP
 1:	THREAD				/* 12 a thread, and 2 in it */
@@ -33,10 +24,7 @@ _start:
 	add	$8, %r15
 	dec	%rbx
 	jnz	1b
-2:	mov	$__NR_fork, %eax	/* 7 a process, and 2 in it */
-	syscall
-	test	%eax, %eax
-	jz	3f
+2:	FORK	3f			/* 7 a process, and 2 in it */
 	add	$8, %r15
 	dec	%rbp
 	jnz	2b

@@ -13,20 +13,14 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%rax, %r12
-	NUMBER	2
-	mov	%rax, %r13
-	NUMBER	3
-	mov	%rax, %r14
+	NUMBER	1, %r12
+	NUMBER	2, %r13
+	NUMBER	3, %r14
 	STOP
 node:	test	%r12, %r12		/* 2, and 1 if it forks */
 	jz	2f
 	mov	%r13, %rbx
-1:	mov	$__NR_fork, %eax	/* 6 a child, and 2 in the child */
-	syscall
-	test	%eax, %eax
-	jz	child
+1:	FORK	child			/* 6 a child, and 2 in the child */
 	dec	%rbx
 	jnz	1b
 2:	mov	%r14, %rbx		/* 2 * ROUNDS + 1 */
