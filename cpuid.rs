@@ -60,6 +60,9 @@ const ARCHITECTURAL_EVENTS: [u64; 7] = [
     0x00c5, // Branch Misses Retired
 ];
 
+/// Their bits.
+const KNOWN: u32 = (1 << ARCHITECTURAL_EVENTS.len()) - 1;
+
 impl Pmu {
     /// Asks this CPU.
     pub(crate) fn detect() -> Result<Self, Missing> {
@@ -103,7 +106,7 @@ impl Pmu {
             width: width.min(64),
             fixed: fixed != 0,
             perf_capabilities,
-            absent: ((leaf.ebx | beyond) & 0x7f) as u8,
+            absent: ((leaf.ebx | beyond) & KNOWN) as u8,
         })
     }
 

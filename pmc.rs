@@ -82,15 +82,6 @@ impl Cpu {
         self.programmed.set(false);
         compiler_fence(SeqCst);
     }
-
-    /// How the counter is used, if it is.
-    #[inline]
-    fn plan(&self) -> Option<Plan> {
-        match self.programmed.get() {
-            true => self.plan.get(),
-            false => None,
-        }
-    }
 }
 
 /// Counter 0 of every CPU, and the sum of what they counted.
@@ -131,6 +122,13 @@ impl Counters {
         &self.job
     }
 
+    /// This CPU's counter and how it is used, if it is.
+    #[inline]
+    fn programmed<'a>(&'a self, cpu: &'a ThisCpu) -> Option<(&'a Cpu, Plan)> {
+        let this = self.cpus.get(cpu).filter(|this| this.programmed.get())?;
+        Some((this, this.plan.get()?))
+    }
+
     /// Takes this CPU's counter 0, with the gate closed. Returns a running counter that was taken
     /// from somebody, numbered as in [`Fault::Running`].
     ///
@@ -163,10 +161,7 @@ impl Counters {
 
     /// Settles this CPU's counter and gives it back as it was found, with the gate closed.
     pub(crate) fn restore(&self, cpu: &ThisCpu) {
-        let Some(this) = self.cpus.get(cpu) else {
-            return;
-        };
-        if let Some(plan) = this.plan() {
+        if let Some((this, plan)) = self.programmed(cpu) {
             self.settle(cpu);
             gate::remove(cpu);
             this.leave();
@@ -201,10 +196,7 @@ impl Counters {
     /// An NMI may come while the counter runs, or just after a hook has stopped it.
     #[inline]
     pub(crate) fn service_pmi(&self, cpu: &ThisCpu) -> bool {
-        let Some(this) = self.cpus.get(cpu) else {
-            return false;
-        };
-        let Some(plan) = this.plan() else {
+        let Some((this, plan)) = self.programmed(cpu) else {
             return false;
         };
         // SAFETY: The CPU is programmed: all these registers exist and take these values.
@@ -236,10 +228,8 @@ impl Counters {
 
     /// Closes this CPU's gate and adds what it has counted to the sum, once.
     fn settle(&self, cpu: &ThisCpu) {
-        let Some(this) = self.cpus.get(cpu).filter(|this| !this.settled.get()) else {
-            return;
-        };
-        let Some(plan) = this.plan() else {
+        let Some((this, plan)) = self.programmed(cpu).filter(|(this, _)| !this.settled.get())
+        else {
             return;
         };
         // SAFETY: The CPU is programmed, so it has the register.
@@ -274,7 +264,7 @@ impl Counters {
 
     /// Notes that somebody else has written to a register of this CPU that counter 0 depends on.
     pub(crate) fn meddled_with(&self, cpu: &ThisCpu) {
-        if self.cpus.get(cpu).is_some_and(|this| this.programmed.get()) {
+        if self.programmed(cpu).is_some() {
             self.disturbed.insert(cpu);
         }
     }

@@ -6,11 +6,11 @@
 
 use core::{
     arch::asm,
-    cell::UnsafeCell,
-    ptr::{
-        from_mut,
-        from_ref, //
-    }, //
+    cell::{
+        Cell,
+        UnsafeCell, //
+    },
+    ptr::from_ref, //
 };
 
 use kernel::{
@@ -86,63 +86,46 @@ pub(crate) fn possible_cpus() -> impl Iterator<Item = u32> {
 ///
 /// Does not sleep. Must not be called with interrupts off.
 pub(crate) fn on_cpu<T: Send>(number: u32, f: impl Fn(&ThisCpu) -> T + Sync) -> Option<T> {
-    let mut returned = None;
-    let mut call = |cpu: &ThisCpu| returned = Some(f(cpu));
-    // SAFETY: What `call` refers to may be used on another CPU, and lives until that is over.
-    unsafe { call_on_cpu(number, &mut call) };
-    returned
-}
-
-/// # Safety
-///
-/// `f` may be called on another CPU.
-unsafe fn call_on_cpu<F: FnMut(&ThisCpu)>(number: u32, f: &mut F) {
-    // SAFETY: `call_mut` gets back the reference that it wants, and the call is waited for (`wait`).
-    unsafe {
-        bindings::smp_call_function_single(
-            number as c_int,
-            Some(call_mut::<F>),
-            from_mut(f).cast(),
-            true,
-        )
-    };
-}
-
-/// # Safety
-///
-/// Only for [`call_on_cpu`]: `f` is a reference to an `F`, and interrupts are off.
-unsafe extern "C" fn call_mut<F: FnMut(&ThisCpu)>(f: *mut c_void) {
-    // SAFETY: As promised.
-    let f = unsafe { &mut *f.cast::<F>() };
-    // SAFETY: As promised, until the end of this function.
-    f(&unsafe { ThisCpu::assume() });
+    let returned = Cell::new(None);
+    let f = |cpu: &ThisCpu| returned.set(Some(f(cpu)));
+    let (call, argument) = as_callback(&f);
+    // SAFETY: The callback gets its own argument. `f` and what it refers to live until the call is over,
+    // as is waited for (`wait`), and nobody else uses them meanwhile.
+    unsafe { bindings::smp_call_function_single(number as c_int, call, argument, true) };
+    returned.into_inner()
 }
 
 /// Calls `f` on every CPU that is online, with interrupts off, and waits for all of them.
 ///
 /// Does not sleep. Must not be called with interrupts off.
 pub(crate) fn on_each_cpu<F: Fn(&ThisCpu) + Sync>(f: F) {
-    // SAFETY: `call` gets back the reference that it wants, and `f` lives until all calls are over,
-    // as is waited for (`wait`).
+    let (call, argument) = as_callback(&f);
+    // SAFETY: The callback gets its own argument, and `f` lives until all calls are over, as is waited
+    // for (`wait`).
     unsafe {
         bindings::on_each_cpu_cond_mask(
             None,
-            Some(call::<F>),
-            from_ref(&f).cast_mut().cast(),
+            call,
+            argument,
             true,
             &raw const bindings::__cpu_online_mask,
         )
     };
 }
 
-/// # Safety
-///
-/// Only for [`on_each_cpu`]: `f` is a reference to an `F`, and interrupts are off.
-unsafe extern "C" fn call<F: Fn(&ThisCpu) + Sync>(f: *mut c_void) {
-    // SAFETY: As promised.
-    let f = unsafe { &*f.cast_const().cast::<F>() };
-    // SAFETY: As promised, until the end of this function.
-    f(&unsafe { ThisCpu::assume() });
+/// `f` as the kernel calls functions on CPUs: a callback and the argument that it wants, which is good
+/// as long as `f` is. It must be called with interrupts off.
+fn as_callback<F: Fn(&ThisCpu)>(f: &F) -> (bindings::smp_call_func_t, *mut c_void) {
+    /// # Safety
+    ///
+    /// `f` is a reference to an `F`, and interrupts are off.
+    unsafe extern "C" fn call<F: Fn(&ThisCpu)>(f: *mut c_void) {
+        // SAFETY: As promised.
+        let f = unsafe { &*f.cast_const().cast::<F>() };
+        // SAFETY: As promised, until the end of this function.
+        f(&unsafe { ThisCpu::assume() });
+    }
+    (Some(call::<F>), from_ref(f).cast_mut().cast())
 }
 
 /// One `T` for each CPU, that only this CPU gets at.

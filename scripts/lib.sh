@@ -13,6 +13,9 @@ state=$BUILD/.state
 # shellcheck disable=SC2034 # used by those scripts
 VARIANT=${VARIANT-} suffix=${VARIANT:+-$VARIANT} folder=${VARIANT:+$VARIANT/}
 
+# variants: their names.
+variants() { (cd "$scripts" && echo kernel-*.config | sed 's/kernel-//g; s/\.config//g'); }
+
 say() { printf '%s\n' "$*" >&2; }
 
 # The lines of a log, to be shown.
