@@ -12,7 +12,8 @@ use core::arch::x86_64::{
 
 use crate::event::{
     self,
-    Event, //
+    Event,
+    ARCHITECTURAL, //
 };
 
 /// The leaf that describes the PMU.
@@ -48,20 +49,8 @@ pub(crate) struct Pmu {
     absent: u8,
 }
 
-/// The architectural events (unit mask and event select) in the order of their bits in
-/// CPUID.0AH:EBX: "Pre-Defined Architectural Performance Events".
-const ARCHITECTURAL_EVENTS: [u64; 7] = [
-    event::CORE_CYCLES,
-    event::INSTRUCTIONS_RETIRED,
-    0x013c, // UnHalted Reference Cycles
-    0x4f2e, // LLC Reference
-    0x412e, // LLC Misses
-    0x00c4, // Branch Instruction Retired
-    0x00c5, // Branch Misses Retired
-];
-
-/// Their bits.
-const KNOWN: u32 = (1 << ARCHITECTURAL_EVENTS.len()) - 1;
+/// The bits of the architectural events.
+const KNOWN: u32 = (1 << ARCHITECTURAL.len()) - 1;
 
 impl Pmu {
     /// Asks this CPU.
@@ -123,10 +112,10 @@ impl Pmu {
     /// Whether `code`'s event select and unit mask are an architectural event that is announced as
     /// absent: it would never count.
     pub(crate) fn lacks(&self, code: u64) -> bool {
-        ARCHITECTURAL_EVENTS
+        ARCHITECTURAL
             .iter()
             .enumerate()
-            .any(|(bit, &event)| code & 0xffff == event && self.absent >> bit & 1 != 0)
+            .any(|(bit, event)| code & 0xffff == event.code && self.absent >> bit & 1 != 0)
     }
 
     /// An event that moves whenever this CPU executes in kernel mode: what a self-test may count.

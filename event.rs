@@ -20,10 +20,47 @@ const EN: u64 = 1 << 22;
 /// CMASK (31:24).
 const CODE: u64 = 0xff84_ffff;
 
-/// "UnHalted Core Cycles", unit mask 00H: what perf calls `cycles`.
+/// "UnHalted Core Cycles", unit mask 00H.
 pub(crate) const CORE_CYCLES: u64 = 0x003c;
 /// "Instruction Retired", unit mask 00H.
 pub(crate) const INSTRUCTIONS_RETIRED: u64 = 0x00c0;
+
+/// An event that means the same on every PMU that has it.
+pub(crate) struct Architectural {
+    /// Unit mask and event select.
+    pub(crate) code: u64,
+    /// What perf calls it, and so do we.
+    pub(crate) name: &'static str,
+    /// What perf calls it besides.
+    alias: Option<&'static str>,
+}
+
+impl Architectural {
+    /// One line of [`ARCHITECTURAL`].
+    const fn new(code: u64, name: &'static str, alias: Option<&'static str>) -> Self {
+        Self { code, name, alias }
+    }
+}
+
+/// The architectural events in the order of their bits in CPUID.0AH:EBX: "Pre-Defined
+/// Architectural Performance Events".
+pub(crate) const ARCHITECTURAL: [Architectural; 7] = [
+    Architectural::new(CORE_CYCLES, "cycles", Some("cpu-cycles")),
+    Architectural::new(INSTRUCTIONS_RETIRED, "instructions", None),
+    Architectural::new(0x013c, "ref-cycles", None),
+    Architectural::new(0x4f2e, "cache-references", None),
+    Architectural::new(0x412e, "cache-misses", None),
+    Architectural::new(0x00c4, "branches", Some("branch-instructions")),
+    Architectural::new(0x00c5, "branch-misses", None),
+];
+
+/// The code of the architectural event that perf calls `name`.
+pub(crate) fn code_of(name: &[u8]) -> Option<u64> {
+    ARCHITECTURAL
+        .iter()
+        .find(|event| event.name.as_bytes() == name || event.alias.map(str::as_bytes) == Some(name))
+        .map(|event| event.code)
+}
 
 /// Why an [`Event`] cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +69,16 @@ pub(crate) enum Invalid {
     Bits(u64),
     /// Neither user nor kernel mode was asked for.
     NoMode,
+}
+
+/// What is wrong and how to mend it, to stand behind what the user wrote.
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bits(bits) => write!(f, "bits {bits:#x} are not yours to set; event select 7:0, unit mask 15:8, EDGE 18, INV 23 and CMASK 31:24 are"),
+            Self::NoMode => f.write_str("user=0 kernel=0 counts nothing: leave one of them on"),
+        }
+    }
 }
 
 /// Whether a counter that IA32_PERFEVTSELx selects `value` for is enabled.
@@ -49,7 +96,7 @@ pub(crate) const fn disabled(value: u64) -> u64 {
 /// # Invariants
 ///
 /// `code` has no bit outside [`CODE`], and `user || kernel`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     code: u64,
     user: bool,
@@ -115,19 +162,44 @@ impl Event {
             _ => "counts",
         }
     }
+
+    /// The event as `/dev/pmu_count` has it, by its name if it has one: `cycles:uk`.
+    pub(crate) const fn named(self) -> Named {
+        Named(self)
+    }
+
+    /// `:uk`, as perf writes modifiers.
+    fn fmt_modes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.user, self.kernel) {
+            (true, false) => ":u",
+            (false, _) => ":k",
+            (true, true) => ":uk",
+        })
+    }
 }
 
-/// `0x003c:uk`, as perf writes modifiers.
+/// `0x003c:uk`.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#06x}:", self.code)?;
-        if self.user {
-            f.write_str("u")?;
+        write!(f, "{:#06x}", self.code)?;
+        self.fmt_modes(f)
+    }
+}
+
+/// An event that is written by its name.
+pub(crate) struct Named(Event);
+
+/// `cycles:uk`, or `0x01d0:u` where there is no name.
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(event) = self;
+        match ARCHITECTURAL.iter().find(|known| known.code == event.code) {
+            Some(known) => {
+                f.write_str(known.name)?;
+                event.fmt_modes(f)
+            }
+            None => fmt::Display::fmt(event, f),
         }
-        if self.kernel {
-            f.write_str("k")?;
-        }
-        Ok(())
     }
 }
 
@@ -168,7 +240,64 @@ mod tests {
         assert_eq!(Event::new(0x3c, false, false).err(), Some(Invalid::NoMode));
     }
 
+    #[test]
+    fn names_are_perfs() {
+        for (name, code) in [
+            ("cycles", 0x003c),
+            ("cpu-cycles", 0x003c),
+            ("instructions", 0x00c0),
+            ("ref-cycles", 0x013c),
+            ("cache-references", 0x4f2e),
+            ("cache-misses", 0x412e),
+            ("branches", 0x00c4),
+            ("branch-instructions", 0x00c4),
+            ("branch-misses", 0x00c5),
+        ] {
+            assert_eq!(code_of(name.as_bytes()), Some(code));
+        }
+        for name in ["", "cycle", "cyclesx", "Cycles", "cycles ", "bus-cycles"] {
+            assert_eq!(code_of(name.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn an_event_is_its_code_and_modes() {
+        let event = |code, user, kernel| Event::new(code, user, kernel).unwrap();
+        assert!(event(0x3c, true, true) == event(0x3c, true, true));
+        assert!(event(0x3c, true, true) != event(0x013c, true, true));
+        assert!(event(0x3c, true, true) != event(0x3c, true, false));
+        assert!(event(0x3c, true, true) != event(0x3c, false, true));
+    }
+
     // The kernel's crate has no strings to compare with.
+    #[cfg(test)]
+    #[test]
+    fn it_is_named_where_it_has_a_name() {
+        let text = |code, user, kernel| {
+            let event = Event::new(code, user, kernel).unwrap();
+            event.named().to_string()
+        };
+        assert_eq!(text(0x3c, true, true), "cycles:uk");
+        assert_eq!(text(0xc0, true, false), "instructions:u");
+        assert_eq!(text(0xc4, false, true), "branches:k");
+        assert_eq!(text(0x01d0, true, false), "0x01d0:u");
+        assert_eq!(text(0x0100_003c, true, true), "0x100003c:uk");
+        for known in ARCHITECTURAL {
+            assert_eq!(text(known.code, true, false), format!("{}:u", known.name));
+        }
+    }
+
+    #[cfg(test)]
+    #[test]
+    fn what_is_invalid_can_be_mended() {
+        let text = |code, user| Event::new(code, user, false).unwrap_err().to_string();
+        assert!(text(0x41_003c, true).starts_with("bits 0x410000 are not yours to set; "));
+        assert_eq!(
+            text(0x3c, false),
+            "user=0 kernel=0 counts nothing: leave one of them on"
+        );
+    }
+
     #[cfg(test)]
     #[test]
     fn it_reads_as_perf_writes_it() {
