@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of the module that are pure arithmetic, as an ordinary program, so that their tests run on the host.
+//! The files of the module that are pure, as an ordinary program, so that their tests run on the host.
 
 #![allow(dead_code)]
 
