@@ -67,7 +67,7 @@ const AXIS: f64 = 52.0;
 /// Between two panels: room for half a tick label of each, and more.
 const BETWEEN: f64 = 24.0;
 /// From the panels to the sample of a line.
-const LEADER: f64 = 16.0;
+const LEADER: f64 = 22.0;
 /// Length of the sample of a line: each dash pattern repeats in it.
 const SAMPLE: f64 = 34.0;
 /// From the sample to the name, and from the name to the right edge.
@@ -82,10 +82,10 @@ const CHARACTER: f64 = 7.3;
 const NAME: usize = 26;
 /// Characters in a tooltip, at most.
 const TOOLTIP: usize = 300;
-/// A series of more points than this, one a pixel, is drawn as means and a band.
-const MOST_POINTS: usize = 640;
+/// A series of more points than this, one for two pixels, is drawn as means and a band.
+const MOST_POINTS: usize = 320;
 /// Width of what is drawn as one mean.
-const COLUMN: f64 = 2.0;
+const COLUMN: f64 = 4.0;
 /// If no series has more points than this, there is a dot at each.
 const DOTTED: usize = 40;
 
@@ -357,11 +357,7 @@ fn spread(wanted: &mut [f64], least: f64, most: f64) {
 
 /// Columns of a line of text that `c` takes, at most, in a monospaced font.
 fn columns(c: char) -> usize {
-    if c.is_ascii() {
-        1
-    } else {
-        2
-    }
+    1 + usize::from(!c.is_ascii())
 }
 
 /// `name`, without its middle if it is longer than [`NAME`]: what tells names apart is at their
@@ -638,7 +634,7 @@ impl Panel {
         for ((y, x, line, Style { colour, dash }), place) in wanted.into_iter().zip(places) {
             let sample = self.right + LEADER;
             // Not to lines that ended long before: it would not seem to belong to them.
-            if line.points > 0 && self.right - x < 4.0 * LEADER {
+            if line.points > 0 && self.right - x < 3.0 * LEADER {
                 writeln!(
                     f,
                     "<path stroke='{colour}' stroke-opacity='0.6' \
@@ -1030,10 +1026,12 @@ mod tests {
         assert_eq!(run(1.0, &[1.0, 2.0, 3.9, 5.0]), 1);
         assert_eq!(run(1.0, &[1.0, 2.0, 5.0, 6.0]), 2);
         assert_eq!(run(0.0, &[1.0, 2.0, 5.0, 6.0]), 1);
+        // In any order, without what is no time.
         assert_eq!(
-            run(1.0, &[6.0, 2.0, f64::NAN, 5.0, 1.0, f64::INFINITY, -1.0]),
-            2
+            run(1.0, &[3.0, 1.0, f64::NAN, 4.0, 2.0, f64::INFINITY, -1.0]),
+            1
         );
+        assert_eq!(run(1.0, &[9.0, 2.0, 1.0, 10.0, 5.0]), 3);
     }
 
     #[test]
@@ -1112,7 +1110,7 @@ mod tests {
         };
         let name = "cycles";
         let points = (0..4000)
-            .map(|i| (f64::from(i), f64::from(i % 4)))
+            .map(|i| (f64::from(i), f64::from(1 + i % 4)))
             .collect();
         let line = Line::new(&Series { name, points }, 1.0);
         assert!(line.is_dense());
@@ -1120,8 +1118,8 @@ mod tests {
         assert_eq!(columns.len(), 1);
         assert_eq!(columns[0].len(), 4);
         for column in &columns[0] {
-            assert!((column.mean - 1.5).abs() < 1e-9);
-            assert_eq!((column.least, column.greatest), (0.0, 3.0));
+            assert!((column.mean - 2.5).abs() < 1e-9);
+            assert_eq!((column.least, column.greatest), (1.0, 4.0));
         }
     }
 
@@ -1166,9 +1164,11 @@ mod tests {
         assert_eq!(labels(1e9, 6.0), "0,0.2 G,0.4 G,0.6 G,0.8 G,1.0 G");
         assert_eq!(labels(1e20, 4.0), "0,50 E,100 E");
         // A whole number of steps but for rounding.
-        let step = Step::new(0.1 + 0.2, 3.0, -6);
-        assert_eq!((step.digit, step.exponent), (1.0, -1));
-        assert_eq!((step.within(0.1 + 0.2), step.around(0.1 + 0.2)), (3, 3));
+        for range in [3.0 * (1.0 - 1e-12), 3.0 * (1.0 + 1e-12)] {
+            let step = Step::new(range, 3.0, -6);
+            assert_eq!((step.digit, step.exponent), (1.0, 0));
+            assert_eq!((step.within(range), step.around(range)), (3, 3));
+        }
     }
 
     #[test]
