@@ -60,6 +60,8 @@ headless_truth() { echo $((2 * $1 + 31)); }
 makers_truth() { echo $((8 * $1 + 50)); }
 makers_own() { echo $((6 * $1 + 45)); }
 crash_truth() { if [ "${2-}" ]; then echo $((2 * $1 + 29)); else echo $((2 * $1 + 23)); fi; }
+rally_first() { echo $((26 * $1 + 9)); }
+rally_second() { echo $((12 * $1 - 2)); }
 block_truth() { echo $((2 * $2 + 5)); }
 
 # truth [taskset MASK] PROGRAM ARGUMENTS...: of a program counted with "parameters", if that is set.
@@ -179,6 +181,108 @@ msrs() {
 	for cpu in /dev/cpu/[0-9]*; do
 		rdmsr "${cpu##*/}" 0x186 0xc1 0x38e 0x38f
 	done
+}
+
+# --- The device -------------------------------------------------------------------------------------------------------
+
+# ordered WORDS...: the device carries the command out.
+ordered() {
+	equal "'$*'" "$(order "$@" || :)" 'done'
+}
+
+# denied ERROR PATTERN WORDS...: it refuses the command with this error, and says why in one line of dmesg.
+denied() {
+	error=$1 words=$2
+	shift 2
+	lines=$(said | wc -l)
+	got=$(order "$@" || :)
+	echo "$*: $got, $(said | tail -n 1)"
+	equal "the error of '$*'" "$got" "$error"
+	equal "lines about '$*' in dmesg" $(($(said | wc -l) - lines)) 1
+	said | tail -n 1 | grep -Eqi "$words" || fail "the line about '$*' should have '$words': $(said | tail -n 1)"
+}
+
+# shown [KEY=VALUE]...: the device's lines that have all of these fields, without the names, in which anything may stand.
+shown() {
+	sed '1d; s/ name="\([^"\\]\|\\.\)*"//' /dev/pmu_count | awk -v fields="$*" '{
+		n = split(fields, field, " ")
+		for (i = 1; i <= n; i++)
+			if (!index(" " $0 " ", " " field[i] " "))
+				next
+		print
+	}'
+}
+
+# value KEY [KEY=VALUE]...: what the line that has these fields says of KEY. There has to be one.
+value() {
+	key=$1
+	shift
+	shown "$@" | awk -v key="$key" -v fields="$*" '
+		{
+			for (i = 1; i <= NF; i++)
+				if (index($i, key "=") == 1)
+					value = substr($i, length(key) + 2)
+		}
+		END { print NR == 1 ? value : "(" NR " lines have " fields ")" }'
+}
+
+# add PID OPTIONS...: a target; sets id.
+add() {
+	target=$1
+	shift
+	ordered add pid="$target" "$@"
+	id=$(shown | awk '{ split($1, part, "="); id = part[2] } END { print id }')
+}
+
+# on_device OPTIONS PROGRAM ARGUMENTS...: a target that runs from its stop to its end; sets id and pid.
+on_device() {
+	options=$1
+	shift
+	start "$@"
+	# shellcheck disable=SC2086 # several
+	add "$pid" $options
+	kill -CONT "$pid"
+	wait "$pid" || fail "$* has ended with $?"
+	equal "lines of '$*' that has not exited" "$(shown id="$id" | grep -vc ' state=exited ')" 0
+}
+
+# has EVENT COUNT [KEY=VALUE]...: the target id has counted so much, undisturbed.
+has() {
+	event=$1 expected=$2
+	shift 2
+	[ $# -gt 0 ] || set -- tid=all
+	set -- id="$id" event="$event" disturbed=none incomplete=none "$@"
+	equal "the count of $*" "$(value count "$@")" "$expected"
+}
+
+# perf_counts: perf has the PMU, and counts with it.
+perf_counts() {
+	count_perf instructions:u,cycles:u known 1000
+	equal 'what perf counts' "${counts% }" "$(known_truth 1000) $((2 * $(known_truth 1000)))"
+}
+
+# perf_is_out: perf does not get the PMU.
+perf_is_out() {
+	perf stat -e cycles true >/tmp/perf.busy 2>&1 || :
+	grep -Eqi 'busy|not counted|not supported' /tmp/perf.busy || fail "perf counts beside the module: $(cat /tmp/perf.busy)"
+}
+
+# perf_sees PROGRAM ARGUMENTS...: the instructions that perf stat counts in user mode from the exec of a program that stops itself.
+perf_sees() {
+	perf stat -x , -o /tmp/perf.out -e instructions:u "$@" &
+	until pid=$(awk -v name="(${1##*/})" '$2 == name && $3 == "T" { print $1 }' /proc/[0-9]*/stat 2>/dev/null) && [ "$pid" ]; do
+		usleep 10000
+	done
+	kill -CONT "$pid"
+	wait $!
+	sed -n 's/^\([0-9]*\),.*/\1/p' /tmp/perf.out
+}
+
+# setting NAME DEFAULT: what the kernel's parameter NAME says, for tests that can be longer (make test APPEND=NAME=...).
+setting() {
+	tr ' ' '\n' </proc/cmdline | awk -v name="$1=" -v value="$2" '
+		index($0, name) == 1 { value = substr($0, length(name) + 1) }
+		END { print value }'
 }
 
 # --- The monitor ------------------------------------------------------------------------------------------------------

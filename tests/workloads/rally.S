@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * rally CPUS ROUNDS: two processes that both live when the first stops itself, and wait
+ * for each other in each round, by pipes. The second waits in read(2) then. In each
+ * round the first binds both to the next of the CPUs 0 to CPUS - 1.
+ *
+ * Instructions:
+ *   the first    26 * ROUNDS + 9
+ *   the second   12 * ROUNDS - 2
+ */
+#include "known.h"
+
+	.globl	_start
+_start:
+	NUMBER	1
+	mov	%eax, %ecx
+	mov	$1, %ebp
+	mov	%rbp, %r12
+	shl	%cl, %r12		/* the bit beyond the last CPU's */
+	NUMBER	2, %rbx
+	mov	%rbp, %r13		/* the CPU's bit */
+	PIPE	there
+	PIPE	back
+	BIND	$0, mask
+	FORK	second
+	mov	%eax, %r15d
+	STOP
+1:	BIND	$0, mask		/* 5 a round */
+	BIND	%r15d, mask		/* 5 a round */
+	BYTE	__NR_write, there+4	/* 5 a round */
+	BYTE	__NR_read, back		/* 5 a round */
+	shl	%r13			/* 6 a round */
+	cmp	%r12, %r13
+	cmove	%rbp, %r13
+	mov	%r13, mask(%rip)
+	dec	%rbx
+	jnz	1b
+	WAIT				/* 6 */
+	EXIT				/* 3 */
+
+second:	BYTE	__NR_read, there	/* 5 a round, of which the first 5 are before the stop */
+	BYTE	__NR_write, back+4	/* 5 a round */
+	dec	%rbx			/* 2 a round */
+	jnz	second
+	EXIT				/* 3 */
+
+	.data
+mask:	.quad	1
+there:	.long	0, 0
+back:	.long	0, 0
