@@ -100,6 +100,13 @@ impl Events {
         self.0.iter().flatten().copied()
     }
 
+    /// One event.
+    pub(crate) fn of(event: Event) -> Self {
+        let mut events = Self::default();
+        events.0[0] = Some(event);
+        events
+    }
+
     /// Appends `event`, or returns `None` if there is no room.
     fn push(&mut self, event: Event) -> Option<()> {
         *self.0.iter_mut().find(|place| place.is_none())? = Some(event);

@@ -4,7 +4,9 @@
 //!
 //! Pure, so that it is also tested on the host. A counter of `width` bits starts at `-N`, counts
 //! up, and overflows to 0 after N events: one *period*. Where it stands says how many events of the
-//! running period there were, so that nothing need be remembered but the number of periods.
+//! running period there were, so that nothing need be remembered but the number of periods. N is at most
+//! half of what it can hold, so that it says, too, whether it has overflowed: the top bit is set from
+//! -N on, and gone then.
 
 use core::num::NonZeroU64;
 
@@ -26,6 +28,22 @@ pub(crate) struct Count {
     pub(crate) overflows: u64,
 }
 
+impl Count {
+    /// Adds another.
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.events = self.events.wrapping_add(more.events);
+        self.overflows = self.overflows.wrapping_add(more.overflows);
+    }
+
+    /// What came since `before`, or `None` if that is more than there is.
+    pub(crate) fn since(&self, before: &Self) -> Option<Self> {
+        Some(Self {
+            events: self.events.checked_sub(before.events)?,
+            overflows: self.overflows.checked_sub(before.overflows)?,
+        })
+    }
+}
+
 /// What a counter is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -34,9 +52,6 @@ pub(crate) struct Shape {
     /// Whether writes reach all of them. Otherwise they take 32 bits and sign-extend them (Intel
     /// SDM volume 3, "Full-Width Writes to Performance Counter Registers").
     pub(crate) full_width: bool,
-    /// Whether a register keeps that it has overflowed. Otherwise its top bit tells: set from -N
-    /// on, and gone at the overflow.
-    pub(crate) status: bool,
 }
 
 impl Shape {
@@ -48,15 +63,14 @@ impl Shape {
         }
     }
 
-    /// The largest N: -N must have bit 31 set to be written in 32 bits, and the top bit to tell an
-    /// overflow by it.
-    fn largest_n(&self) -> u64 {
-        let written = if self.full_width { u64::MAX } else { 1 << 31 };
-        let told = match self.status {
-            true => self.mask(),
-            false => self.mask() / 2 + 1,
-        };
-        told.min(written)
+    /// The largest N: -N must have the top bit set, and bit 31 to be written in 32 bits.
+    const fn largest_n(&self) -> u64 {
+        const WRITTEN: u64 = 1 << 31;
+        let told = self.mask() / 2 + 1;
+        match self.full_width || told < WRITTEN {
+            true => told,
+            false => WRITTEN,
+        }
     }
 }
 
@@ -110,42 +124,48 @@ impl Preload {
         self.value_after(0)
     }
 
-    /// Whether the top bit of `value` says that the counter has overflowed since its period began.
+    /// N, in events.
+    pub(crate) const fn n(&self) -> u64 {
+        self.n.get()
+    }
+
+    /// Whether a counter that stands at `value` has overflowed since its period began.
     #[inline]
-    pub(crate) const fn top_bit_gone(&self, value: u64) -> bool {
+    pub(crate) const fn overflowed(&self, value: u64) -> bool {
         value & !(self.mask >> 1) == 0
     }
 
-    /// Whether a counter can stand at `value` that has not overflowed since its period began.
-    pub(crate) const fn within_period(&self, value: u64) -> bool {
-        value >= self.start()
+    /// Whether a counter that has `overflowed` since its period began, or not, can stand at `value`.
+    pub(crate) const fn can_be(&self, value: u64, overflowed: bool) -> bool {
+        match overflowed {
+            true => self.overflowed(value),
+            false => value >= self.start() && value <= self.mask,
+        }
     }
 
-    /// After an overflow: how many periods are complete when the counter stands at `value`, and
-    /// the value that goes on from there, with the events since (the PMI's skid) kept.
+    /// How many periods are complete when the counter stands at `value`, and the value that goes on from
+    /// there, with the events since (the PMI's skid) kept.
     ///
-    /// It is one period, but for a PMI that comes more than N late.
+    /// After an overflow it is one period, but for a PMI that comes more than N late.
     #[inline]
     pub(crate) fn reload(&self, value: u64) -> (u64, u64) {
         if value < self.n.get() {
             (1, self.value_after(value))
-        } else {
+        } else if self.overflowed(value) {
             (
                 (value / self.n).wrapping_add(1),
                 self.value_after(value % self.n),
             )
+        } else {
+            (0, value)
         }
     }
 
-    /// All that was counted by a counter that stands at `value`: `periods` were reloaded, and it
-    /// has `overflowed` since or not.
+    /// All that was counted by a counter that stands at `value` when `periods` were reloaded.
     ///
-    /// With the largest N there is no telling from `value` alone.
-    pub(crate) fn count(&self, periods: u64, value: u64, overflowed: bool) -> Count {
-        let (more, value) = match overflowed {
-            true => self.reload(value),
-            false => (0, value),
-        };
+    /// It holds at any moment, also between an overflow and its PMI.
+    pub(crate) fn count(&self, periods: u64, value: u64) -> Count {
+        let (more, value) = self.reload(value);
         let overflows = periods.wrapping_add(more);
         let events = value.wrapping_sub(self.start()) & self.mask;
         Count {
@@ -160,28 +180,31 @@ impl Preload {
 mod tests {
     use super::*;
 
-    const fn shape(width: u8, full_width: bool, status: bool) -> Shape {
-        Shape {
-            width,
-            full_width,
-            status,
-        }
+    const fn shape(width: u8, full_width: bool) -> Shape {
+        Shape { width, full_width }
     }
 
     /// A counter as the manual has it, with PMIs that come `late` events after the overflow.
     ///
-    /// `None` if a write did not arrive as it was meant.
+    /// `None` if a write did not arrive as it was meant, or if what is read on the way is not what there
+    /// was.
     fn run(n: u64, shape: Shape, events: u64, late: u64) -> Option<Count> {
         let preload = Preload::new(n, shape, false).ok()?;
         let (mut value, mut periods, mut due) = (preload.start(), 0, None);
-        for _ in 0..events {
-            value = (value + 1) & preload.mask;
+        for event in 1..=events {
+            value = value.wrapping_add(1) & preload.mask;
             due = match due {
                 None if value == 0 => Some(late),
                 Some(left) => Some(left - 1),
                 None => None,
             };
-            if !shape.status && due.is_some() != preload.top_bit_gone(value) {
+            let as_it_was = |periods, value, overflowed| {
+                preload.count(periods, value).events == event
+                    && preload.overflowed(value) == overflowed
+                    && preload.can_be(value, overflowed)
+                    && !preload.can_be(value, !overflowed)
+            };
+            if !as_it_was(periods, value, due.is_some()) {
                 return None;
             }
             if due == Some(0) {
@@ -191,13 +214,13 @@ mod tests {
                     true => reloaded,
                     false => reloaded as u32 as i32 as u64 & preload.mask,
                 };
-                if value != reloaded {
+                if !as_it_was(periods, value, false) {
                     return None;
                 }
                 due = None;
             }
         }
-        Some(preload.count(periods, value, due.is_some()))
+        Some(preload.count(periods, value))
     }
 
     #[test]
@@ -205,12 +228,11 @@ mod tests {
         for n in [2, 3, 7, 1_000, 99_999] {
             for late in [0, 1, 2, 13, 1_000] {
                 for shape in [
-                    shape(32, false, true),
-                    shape(40, false, true),
-                    shape(40, true, true),
-                    shape(48, true, true),
-                    shape(32, false, false),
-                    shape(40, true, false),
+                    shape(32, false),
+                    shape(40, false),
+                    shape(40, true),
+                    shape(48, true),
+                    shape(64, true),
                 ] {
                     for events in [0, 1, 2, 6, 7, 8, 1_999, 2_000, 20_011] {
                         let count = Count {
@@ -226,71 +248,81 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_n_wraps_once() {
+    fn the_largest_n_leaves_the_top_bit_to_the_overflow() {
         for (shape, max) in [
-            (shape(32, true, true), (1 << 32) - 1),
-            (shape(32, false, true), 1 << 31),
-            (shape(40, true, true), (1 << 40) - 1),
-            (shape(48, true, true), (1 << 48) - 1),
-            (shape(48, false, true), 1 << 31),
-            (shape(64, true, true), u64::MAX),
-            (shape(32, true, false), 1 << 31),
-            (shape(40, true, false), 1 << 39),
-            (shape(48, true, false), 1 << 47),
-            (shape(48, false, false), 1 << 31),
+            (shape(31, false), 1 << 30),
+            (shape(32, true), 1 << 31),
+            (shape(32, false), 1 << 31),
+            (shape(40, true), 1 << 39),
+            (shape(48, true), 1 << 47),
+            (shape(48, false), 1 << 31),
+            (shape(64, true), 1 << 63),
         ] {
             let preload = Preload::new(0, shape, true).unwrap();
+            assert_eq!(preload.n(), max);
             assert_eq!(preload.start(), preload.mask - (max - 1));
-            assert_eq!(preload.count(0, preload.start(), false), Count::default());
+            assert_eq!(preload.count(0, preload.start()), Count::default());
 
-            assert!(preload.within_period(preload.start()));
-            assert!(!preload.within_period(preload.start() - 1));
-            assert!(shape.status || !preload.top_bit_gone(preload.start()));
-            assert!(preload.top_bit_gone(0) && preload.top_bit_gone(5));
+            assert!(preload.can_be(preload.start(), false));
+            assert!(!preload.can_be(preload.start(), true));
+            assert!(!preload.can_be(preload.start() - 1, false));
+            assert!(preload.can_be(preload.mask, false));
+            assert!(preload.can_be(0, true) && !preload.can_be(0, false));
+            assert!(preload.can_be(5, true) && !preload.can_be(5, false));
 
             let count = Count {
-                events: max.wrapping_add(5),
+                events: max + 5,
                 overflows: 1,
             };
+            assert_eq!(preload.reload(preload.start()), (0, preload.start()));
             let (periods, value) = preload.reload(5);
-            assert_eq!(preload.count(periods, value, false), count);
-            assert_eq!(preload.count(0, 5, true), count);
+            assert_eq!(preload.count(periods, value), count);
+            assert_eq!(preload.count(0, 5), count);
 
             assert!(Preload::new(max, shape, true).is_ok());
-            if let Some(more) = max.checked_add(1) {
-                assert!(Preload::new(more, shape, true).is_err());
-            }
+            assert!(Preload::new(max + 1, shape, true).is_err());
         }
     }
 
     #[test]
+    fn a_value_that_no_counting_leads_to_is_known() {
+        let preload = Preload::new(1_000, shape(48, true), false).unwrap();
+        // Between the half of what it can hold and -N.
+        for value in [1 << 47, (1 << 48) - 1_001] {
+            assert!(!preload.can_be(value, false) && !preload.can_be(value, true));
+        }
+        // More than it can hold.
+        assert!(!preload.can_be(1 << 48, false) && !preload.can_be(1 << 48, true));
+        assert!(preload.can_be((1 << 47) - 1, true));
+    }
+
+    #[test]
     fn a_pmi_that_is_still_due_is_counted() {
-        let preload = Preload::new(1_000, shape(48, true, true), false).unwrap();
-        let count = Count {
-            events: 4_017,
-            overflows: 4,
-        };
-        assert_eq!(preload.count(3, 17, true), count);
+        let preload = Preload::new(1_000, shape(48, true), false).unwrap();
+        let count = |events, overflows| Count { events, overflows };
+        assert_eq!(preload.count(3, 17), count(4_017, 4));
+        assert_eq!(preload.count(3, 2_999), count(6_999, 6));
+        assert_eq!(preload.count(3, preload.start() + 17), count(3_017, 3));
     }
 
     #[test]
     fn the_bounds_are_named() {
         assert_eq!(
-            Preload::new(1, shape(48, true, true), false).err(),
+            Preload::new(1, shape(48, true), false).err(),
             Some(OutOfRange {
                 min: 2,
-                max: (1 << 48) - 1
+                max: 1 << 47
             })
         );
         assert_eq!(
-            Preload::new(99_999, shape(48, false, true), true).err(),
+            Preload::new(99_999, shape(48, false), true).err(),
             Some(OutOfRange {
                 min: 100_000,
                 max: 1 << 31
             })
         );
-        assert!(Preload::new(2, shape(48, true, true), false).is_ok());
-        assert!(Preload::new(100_000, shape(48, true, true), true).is_ok());
-        assert!(Preload::new(u64::MAX, shape(48, true, true), true).is_err());
+        assert!(Preload::new(2, shape(48, true), false).is_ok());
+        assert!(Preload::new(100_000, shape(48, true), true).is_ok());
+        assert!(Preload::new(u64::MAX, shape(48, true), true).is_err());
     }
 }

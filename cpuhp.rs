@@ -57,11 +57,17 @@ pub(crate) trait Callbacks: Send + Sync + Sized + 'static {
     fn dying(&self, cpu: &ThisCpu);
 }
 
+/// Says that another module has what our kernel patch offers to one.
+pub(crate) fn lament_taken() {
+    pr_err!("the scheduler hooks are taken: unload the module that has them\n");
+}
+
 /// No CPU comes or goes while it exists.
-struct Hold(());
+pub(crate) struct Hold(());
 
 impl Hold {
-    fn new() -> Self {
+    /// Waits for those that do. May sleep.
+    pub(crate) fn new() -> Self {
         // SAFETY: May sleep, as its callers may.
         unsafe { bindings::cpus_read_lock() };
         Self(())
@@ -109,9 +115,7 @@ impl<T: Callbacks> Registration<T> {
                     false,
                 )
             })
-            .inspect_err(|_| {
-                pr_err!("the scheduler hooks are taken: unload the module that has them\n")
-            })
+            .inspect_err(|_| lament_taken())
         });
         if registered.is_err() {
             on_each_cpu(|cpu| callbacks.dying(cpu));

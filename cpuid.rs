@@ -10,10 +10,13 @@ use core::arch::x86_64::{
     __cpuid_count,
 };
 
-use crate::event::{
-    self,
-    Event,
-    ARCHITECTURAL, //
+use crate::{
+    event::{
+        self,
+        Event,
+        ARCHITECTURAL, //
+    },
+    placement::Places, //
 };
 
 /// The leaf that describes the PMU.
@@ -41,8 +44,10 @@ pub(crate) struct Pmu {
     pub(crate) counters: u8,
     /// The bits in each, at most 64.
     pub(crate) width: u8,
-    /// Whether fixed-function counters, and so FIXED_CTR_CTRL, exist.
-    pub(crate) fixed: bool,
+    /// The fixed-function counters, a bit each.
+    fixed: u32,
+    /// The bits in each, at most 64; 0 if there is none.
+    pub(crate) fixed_width: u8,
     /// Whether IA32_PERF_CAPABILITIES exists.
     pub(crate) perf_capabilities: bool,
     /// The architectural events that are announced as absent, by their bits in EBX.
@@ -82,10 +87,15 @@ impl Pmu {
             return Err(Missing::Version(version));
         }
         // Version 1 has none, and says nothing of them; version 5 adds a mask to their number.
+        let first = (1 << (leaf.edx & 0x1f)) - 1;
         let fixed = match version {
             1 => 0,
-            5 => leaf.edx & 0x1f | leaf.ecx,
-            _ => leaf.edx & 0x1f,
+            5 => first | leaf.ecx,
+            _ => first,
+        };
+        let fixed_width = match fixed {
+            0 => 0,
+            _ => (leaf.edx >> 5) as u8,
         };
         // An event is there if its bit is 0 and among the first EAX[31:24].
         let beyond = u32::MAX.checked_shl(events.into()).unwrap_or(0);
@@ -93,10 +103,36 @@ impl Pmu {
             version,
             counters,
             width: width.min(64),
-            fixed: fixed != 0,
+            fixed,
+            fixed_width: fixed_width.min(64),
             perf_capabilities,
             absent: ((leaf.ebx | beyond) & KNOWN) as u8,
         })
+    }
+
+    /// The counters that we may use.
+    pub(crate) fn places(&self) -> Places {
+        // Those that have no bits are announced by mistake.
+        let fixed = match self.fixed_width {
+            0 => 0,
+            _ => self.fixed,
+        };
+        Places::new(self.counters, fixed)
+    }
+
+    /// How many general-purpose counters we may use.
+    pub(crate) fn general(&self) -> u8 {
+        (self.places().bits() as u32).count_ones() as u8
+    }
+
+    /// How many fixed-function counters we may use.
+    pub(crate) fn fixed(&self) -> u8 {
+        (self.places().bits() >> 32).count_ones() as u8
+    }
+
+    /// Whether FIXED_CTR_CTRL exists.
+    pub(crate) const fn has_fixed(&self) -> bool {
+        self.fixed != 0
     }
 
     /// Whether GLOBAL_CTRL and GLOBAL_STATUS exist.
@@ -144,7 +180,8 @@ mod tests {
                 version: 4,
                 counters: 4,
                 width: 48,
-                fixed: true,
+                fixed: 0b111,
+                fixed_width: 48,
                 perf_capabilities: true,
                 absent: 0,
             })
@@ -170,15 +207,55 @@ mod tests {
     #[test]
     fn fixed_counters_are_found_where_the_version_tells_them() {
         let fixed = |version: u32, ecx, edx| {
-            Pmu::from_leaf(leaf(0x0730_0400 | version, 0, ecx, edx), false).map(|pmu| pmu.fixed)
+            let pmu = Pmu::from_leaf(leaf(0x0730_0400 | version, 0, ecx, edx), false);
+            pmu.map(|pmu| {
+                let places = pmu.places().bits() >> 32;
+                assert_eq!(u32::from(pmu.fixed()), places.count_ones());
+                (pmu.has_fixed(), places)
+            })
         };
-        assert_eq!(fixed(1, 0, 0x603), Ok(false));
-        assert_eq!(fixed(2, 0, 0x603), Ok(true));
-        assert_eq!(fixed(2, 0, 0x600), Ok(false));
-        assert_eq!(fixed(4, 0b100, 0x600), Ok(false));
-        assert_eq!(fixed(5, 0b100, 0x600), Ok(true));
-        assert_eq!(fixed(5, 0, 0x603), Ok(true));
-        assert_eq!(fixed(5, 0, 0x8600), Ok(false));
+        assert_eq!(fixed(1, 0, 0x603), Ok((false, 0)));
+        assert_eq!(fixed(2, 0, 0x603), Ok((true, 0b111)));
+        assert_eq!(fixed(2, 0, 0x602), Ok((true, 0b11)));
+        assert_eq!(fixed(2, 0, 0x600), Ok((false, 0)));
+        assert_eq!(fixed(2, 0, 0x61f), Ok((true, 0b111)));
+        assert_eq!(fixed(4, 0b100, 0x600), Ok((false, 0)));
+        assert_eq!(fixed(5, 0b100, 0x600), Ok((true, 0b100)));
+        assert_eq!(fixed(5, 0b100, 0x601), Ok((true, 0b101)));
+        assert_eq!(fixed(5, 0, 0x603), Ok((true, 0b111)));
+        assert_eq!(fixed(5, 0, 0x8600), Ok((false, 0)));
+        // There, but none that we know, or none that has bits.
+        assert_eq!(fixed(5, 0b1000, 0x600), Ok((true, 0)));
+        assert_eq!(fixed(2, 0, 0x003), Ok((true, 0)));
+    }
+
+    #[test]
+    fn each_kind_of_counter_has_its_width() {
+        let widths = |version: u32, edx| {
+            let pmu = Pmu::from_leaf(leaf(0x0728_0400 | version, 0, 0, edx), false);
+            pmu.map(|pmu| (pmu.width, pmu.fixed_width))
+        };
+        assert_eq!(widths(1, 0x603), Ok((40, 0)));
+        assert_eq!(widths(2, 0x603), Ok((40, 48)));
+        assert_eq!(widths(2, 0x600), Ok((40, 0)));
+        assert_eq!(widths(2, 0x1fe3), Ok((40, 64)));
+    }
+
+    #[test]
+    fn general_purpose_counters_are_used_as_far_as_they_lie_behind_one_another() {
+        let general = |number: u32| {
+            let pmu = Pmu::from_leaf(leaf(0x0730_0002 | number << 8, 0, 0, 0), false);
+            pmu.map(|pmu| {
+                let places = pmu.places().bits();
+                assert_eq!(u32::from(pmu.general()), places.count_ones());
+                places
+            })
+        };
+        assert_eq!(general(1), Ok(0b1));
+        assert_eq!(general(4), Ok(0b1111));
+        assert_eq!(general(8), Ok(0xff));
+        assert_eq!(general(9), Ok(0xff));
+        assert_eq!(general(255), Ok(0xff));
     }
 
     #[test]

@@ -24,6 +24,8 @@ const CODE: u64 = 0xff84_ffff;
 pub(crate) const CORE_CYCLES: u64 = 0x003c;
 /// "Instruction Retired", unit mask 00H.
 pub(crate) const INSTRUCTIONS_RETIRED: u64 = 0x00c0;
+/// "UnHalted Reference Cycles", unit mask 01H.
+pub(crate) const REFERENCE_CYCLES: u64 = 0x013c;
 
 /// An event that means the same on every PMU that has it.
 pub(crate) struct Architectural {
@@ -47,7 +49,7 @@ impl Architectural {
 pub(crate) const ARCHITECTURAL: [Architectural; 7] = [
     Architectural::new(CORE_CYCLES, "cycles", Some("cpu-cycles")),
     Architectural::new(INSTRUCTIONS_RETIRED, "instructions", None),
-    Architectural::new(0x013c, "ref-cycles", None),
+    Architectural::new(REFERENCE_CYCLES, "ref-cycles", None),
     Architectural::new(0x4f2e, "cache-references", None),
     Architectural::new(0x412e, "cache-misses", None),
     Architectural::new(0x00c4, "branches", Some("branch-instructions")),
@@ -155,6 +157,12 @@ impl Event {
         value
     }
 
+    /// The four bits of IA32_FIXED_CTR_CTRL that let a fixed-function counter count at these levels: OS,
+    /// USR, AnyThread (never), PMI.
+    pub(crate) const fn fixed_ctr_ctrl(&self, pmi: bool) -> u64 {
+        self.kernel as u64 | (self.user as u64) << 1 | (pmi as u64) << 3
+    }
+
     /// What one count of it is called in the report.
     pub(crate) const fn unit(&self) -> &'static str {
         match self.code {
@@ -219,6 +227,18 @@ mod tests {
             Event::new(0x3c, true, true).unwrap().perfevtsel(false),
             0x43_003c
         );
+    }
+
+    #[test]
+    fn a_fixed_function_counter_is_controlled_as_the_manual_has_it() {
+        let control = |user, kernel, pmi| {
+            let event = Event::new(0xc0, user, kernel).unwrap();
+            event.fixed_ctr_ctrl(pmi)
+        };
+        assert_eq!(control(true, true, true), 0b1011);
+        assert_eq!(control(true, false, true), 0b1010);
+        assert_eq!(control(false, true, true), 0b1001);
+        assert_eq!(control(false, true, false), 0b0001);
     }
 
     #[test]

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The gate: the one register of a CPU whose value lets counter 0 run or stops it.
+//! The gate: the one register of a CPU whose value lets its counters run or stops them.
 //!
-//! From PMU version 2 on it is GLOBAL_CTRL, while PERFEVTSEL0 selects the event for as long as the
-//! module is loaded. Version 1 has but PERFEVTSEL0, which then selects the event or nothing.
-//! Closed, the counter stands still and keeps what it has.
+//! From PMU version 2 on it is GLOBAL_CTRL, while the event selects stay for as long as somebody is
+//! counted. Version 1 has but an event select for each counter, which then selects the event or
+//! nothing; the gate is the first of them. Closed, the counters stand still and keep what they have.
 //!
-//! A context switch moves it with a single write and no question: each CPU has a word that says
-//! which register that is, and one that says what opens it, the *key*. On a CPU whose PMU is not ours
-//! the key is 0 and the register one where a 0 does nothing.
+//! A context switch moves it with a single write and next to no question. Each CPU has words for that:
+//! which register it is, what opens it, the *key*, and for whom that is all there is to do.
 
 use crate::{
-    event::Event,
     msr::{
         self,
         Msr, //
@@ -28,77 +26,80 @@ per_cpu! {
 }
 
 per_cpu! {
-    /// What opens it; 0 while nobody is to be counted here.
-    static KEY: u32 = 0;
+    /// EAX's part of the key.
+    static KEY_LOW: u32 = 0;
 }
 
-/// Opens this CPU's gate, if it has a key.
+per_cpu! {
+    /// EDX's part of the key.
+    static KEY_HIGH: u32 = 0;
+}
+
+per_cpu! {
+    /// For whom opening it is all there is to do: a pointer that is only compared, or 0.
+    static RESUMES: usize = 0;
+}
+
+per_cpu! {
+    /// Not 0 if closing it is not all there is to do.
+    static MORE: usize = 0;
+}
+
+/// Opens this CPU's gate and returns true, if there is no more to do for `whom`.
+#[inline(always)]
+pub(crate) fn resume<T>(whom: *const T, cpu: &ThisCpu) -> bool {
+    let resumes = RESUMES::get(cpu) == whom.addr();
+    if resumes {
+        open(cpu);
+    }
+    resumes
+}
+
+/// Closes this CPU's gate and returns true, if there is no more to do: `next` is null then.
+#[inline(always)]
+pub(crate) fn suspend<T>(next: *const T, cpu: &ThisCpu) -> bool {
+    let suspends = MORE::get(cpu) | next.addr() == 0;
+    if suspends {
+        close(cpu);
+    }
+    suspends
+}
+
+/// Opens this CPU's gate.
 #[inline(always)]
 pub(crate) fn open(cpu: &ThisCpu) {
-    // SAFETY: The address is the one below or `NOWHERE`, and takes this.
-    unsafe { Msr::at(ADDRESS::get(cpu)).write(KEY::get(cpu).into(), cpu) };
+    let key = u64::from(KEY_HIGH::get(cpu)) << 32 | u64::from(KEY_LOW::get(cpu));
+    // SAFETY: The register is the one of `install()`, which takes its key, or `NOWHERE`, which takes 0.
+    unsafe { Msr::at(ADDRESS::get(cpu)).write(key, cpu) };
 }
 
 /// Closes this CPU's gate.
 #[inline(always)]
 pub(crate) fn close(cpu: &ThisCpu) {
-    // SAFETY: As above.
+    // SAFETY: As above; all of them take 0.
     unsafe { Msr::at(ADDRESS::get(cpu)).write(0, cpu) };
 }
 
-/// Takes the key away: this CPU's gate does not open any more.
-pub(crate) fn lock(cpu: &ThisCpu) {
-    KEY::set(0, cpu);
+/// From now on [`resume()`] is enough for `whom`, or for nobody.
+pub(crate) fn set_resumes<T>(whom: *const T, cpu: &ThisCpu) {
+    RESUMES::set(whom.addr(), cpu);
 }
 
-/// Takes key and gate away.
+/// Makes `msr` this CPU's gate, which `key` opens; if there are `more` [`suspend()`] is never enough.
+///
+/// # Safety
+///
+/// This CPU must have the register, and it must take the key.
+pub(crate) unsafe fn install(msr: Msr, key: u64, more: bool, cpu: &ThisCpu) {
+    ADDRESS::set(msr.address(), cpu);
+    KEY_LOW::set(key as u32, cpu);
+    KEY_HIGH::set((key >> 32) as u32, cpu);
+    MORE::set(more.into(), cpu);
+}
+
+/// This CPU has no gate any more.
 pub(crate) fn remove(cpu: &ThisCpu) {
-    lock(cpu);
-    ADDRESS::set(msr::NOWHERE.address(), cpu);
-}
-
-/// Which register is a CPU's gate.
-#[derive(Clone, Copy)]
-pub(crate) enum Gate {
-    /// GLOBAL_CTRL.
-    GlobalCtrl,
-    /// PERFEVTSEL0.
-    EventSelect,
-}
-
-impl Gate {
-    /// The gate of a PMU with GLOBAL_CTRL or without.
-    pub(crate) const fn new(has_global: bool) -> Self {
-        match has_global {
-            true => Self::GlobalCtrl,
-            false => Self::EventSelect,
-        }
-    }
-
-    /// The register.
-    #[inline]
-    pub(crate) const fn msr(self) -> Msr {
-        match self {
-            Self::GlobalCtrl => msr::GLOBAL_CTRL,
-            Self::EventSelect => msr::PERFEVTSEL0,
-        }
-    }
-
-    /// What opens it to count `event`, with a PMI at each overflow or not.
-    pub(crate) const fn key(self, event: Event, pmi: bool) -> u32 {
-        match self {
-            Self::GlobalCtrl => msr::COUNTER0 as u32,
-            Self::EventSelect => event.perfevtsel(pmi) as u32,
-        }
-    }
-
-    /// Makes it this CPU's, closed, with a key to count `event`.
-    ///
-    /// # Safety
-    ///
-    /// This CPU must have the register, and it must take the key.
-    pub(crate) unsafe fn install(self, event: Event, cpu: &ThisCpu) {
-        ADDRESS::set(self.msr().address(), cpu);
-        KEY::set(self.key(event, true), cpu);
-    }
+    set_resumes::<()>(core::ptr::null(), cpu);
+    // SAFETY: Every CPU has it, and it takes a 0.
+    unsafe { install(msr::NOWHERE, 0, false, cpu) };
 }

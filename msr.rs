@@ -14,7 +14,14 @@ use kernel::{
     prelude::*, //
 };
 
-use crate::smp::ThisCpu;
+use crate::{
+    placement::{
+        Place,
+        FIXED,
+        GENERAL, //
+    },
+    smp::ThisCpu, //
+};
 
 /// A register of the PMU.
 ///
@@ -24,22 +31,26 @@ use crate::smp::ThisCpu;
 #[derive(Clone, Copy)]
 pub(crate) struct Msr(u32);
 
-/// IA32_PMC0: counter 0. Writes take 32 bits and sign-extend them.
-pub(crate) const PMC0: Msr = Msr(0x0c1);
-/// IA32_A_PMC0: counter 0, written at its full width. Exists with [`FULL_WIDTH_WRITE`].
-pub(crate) const A_PMC0: Msr = Msr(0x4c1);
+/// IA32_PMC0: general-purpose counter 0; the others lie behind it. Writes take 32 bits and sign-extend
+/// them.
+const PMC0: Msr = Msr(0x0c1);
+/// IA32_A_PMC0: the same counters, written at their full width. Exist with [`FULL_WIDTH_WRITE`].
+const A_PMC0: Msr = Msr(0x4c1);
+/// IA32_FIXED_CTR0: fixed-function counter 0; the others lie behind it. Written at their full width.
+const FIXED_CTR0: Msr = Msr(0x309);
 /// IA32_BIOS_SIGN_ID: every Intel CPU has it, and a 0 written there does nothing, but for who is
 /// just asking for the microcode's revision.
 pub(crate) const NOWHERE: Msr = Msr(0x08b);
 /// IA32_PERF_CAPABILITIES. Exists with CPUID.01H:ECX.PDCM.
 pub(crate) const PERF_CAPABILITIES: Msr = Msr(0x345);
-/// IA32_PERFEVTSEL0: what counter 0 counts.
-pub(crate) const PERFEVTSEL0: Msr = Msr(0x186);
+/// IA32_PERFEVTSEL0: what general-purpose counter 0 counts; the others lie behind it.
+const PERFEVTSEL0: Msr = Msr(0x186);
 /// IA32_FIXED_CTR_CTRL: four bits for each fixed-function counter; 1:0 of them enable it.
 pub(crate) const FIXED_CTR_CTRL: Msr = Msr(0x38d);
-/// IA32_PERF_GLOBAL_STATUS: bit n says that counter n has overflowed.
+/// IA32_PERF_GLOBAL_STATUS: a bit says that its counter has overflowed; they lie as in
+/// [`GLOBAL_CTRL`].
 pub(crate) const GLOBAL_STATUS: Msr = Msr(0x38e);
-/// IA32_PERF_GLOBAL_CTRL: bit n lets counter n run, bit 32+n fixed-function counter n.
+/// IA32_PERF_GLOBAL_CTRL: bit n lets general-purpose counter n run, bit 32+n fixed-function counter n.
 pub(crate) const GLOBAL_CTRL: Msr = Msr(0x38f);
 /// IA32_PERF_GLOBAL_STATUS_SET: a 1 sets that bit of GLOBAL_STATUS. Exists from version 4 on.
 pub(crate) const GLOBAL_STATUS_SET: Msr = Msr(0x391);
@@ -49,9 +60,7 @@ pub(crate) const GLOBAL_OVF_CTRL: Msr = Msr(0x390);
 
 /// GLOBAL_STATUS.CTR_FRZ: all counters are stopped. Exists from version 4 on.
 pub(crate) const CTR_FRZ: u64 = 1 << 59;
-/// Counter 0's bit in [`GLOBAL_CTRL`], [`GLOBAL_STATUS`] and [`GLOBAL_OVF_CTRL`].
-pub(crate) const COUNTER0: u64 = 1 << 0;
-/// [`PERF_CAPABILITIES`]`[13]` (FW_WRITE): [`A_PMC0`] exists.
+/// [`PERF_CAPABILITIES`]`[13]` (FW_WRITE): IA32_A_PMCx exist.
 pub(crate) const FULL_WIDTH_WRITE: u64 = 1 << 13;
 
 /// IA32_DEBUGCTL, of which only [`set_freeze_on_pmi`] touches one bit.
@@ -72,20 +81,56 @@ pub(crate) const fn perfevtsel(index: u8) -> Option<Msr> {
     }
 }
 
-/// Whether `value` in the register of this address may change what counter 0 counts, when it is
-/// somebody else who writes it.
-pub(crate) fn disturbs_counter0(address: u32, value: u64) -> bool {
-    let registers = [
-        PMC0,
-        A_PMC0,
-        PERFEVTSEL0,
-        GLOBAL_CTRL,
-        GLOBAL_OVF_CTRL,
-        GLOBAL_STATUS_SET,
-    ];
-    // The kernel writes DEBUGCTL itself, for a debugger that steps, but not this bit.
-    registers.iter().any(|msr| msr.0 == address)
+/// IA32_PERFEVTSELx of a general-purpose counter, FIXED_CTR_CTRL of one of fixed function.
+pub(crate) const fn select(place: Place) -> Msr {
+    match place.as_fixed() {
+        // INVARIANT: There are `GENERAL` of them behind one another.
+        None => Msr(PERFEVTSEL0.0 + place.index() as u32),
+        Some(_) => FIXED_CTR_CTRL,
+    }
+}
+
+/// A counter, as it is best written: IA32_A_PMCx if general-purpose ones take a `full_width` write.
+pub(crate) const fn counter(place: Place, full_width: bool) -> Msr {
+    // INVARIANT: There are `GENERAL` and `FIXED` of them behind one another.
+    match (place.as_fixed(), full_width) {
+        (None, false) => Msr(PMC0.0 + place.index() as u32),
+        (None, true) => Msr(A_PMC0.0 + place.index() as u32),
+        (Some(number), _) => Msr(FIXED_CTR0.0 + number as u32),
+    }
+}
+
+/// Whether `value` in the register of this address may change what some counter counts that we may
+/// use.
+#[inline]
+pub(crate) fn of_pmu(address: u32, value: u64) -> bool {
+    let behind = |first: Msr, number: u8| address.wrapping_sub(first.0) < u32::from(number);
+    behind(PERFEVTSEL0, GENERAL)
+        || behind(PMC0, GENERAL)
+        || behind(A_PMC0, GENERAL)
+        || behind(FIXED_CTR0, FIXED)
+        || address == FIXED_CTR_CTRL.0
+        || of_all_counters(address, value)
+}
+
+/// Whether `value` in the register of this address may change what each counter counts.
+pub(crate) fn of_all_counters(address: u32, value: u64) -> bool {
+    [GLOBAL_CTRL, GLOBAL_OVF_CTRL, GLOBAL_STATUS_SET]
+        .iter()
+        .any(|msr| msr.0 == address)
+        // The kernel writes DEBUGCTL itself, for a debugger that steps, but not this bit.
         || address == DEBUGCTL.0 && value & FREEZE_PERFMON_ON_PMI != 0
+}
+
+/// Whether the register of this address is that counter, or selects what it counts.
+pub(crate) fn of_counter(address: u32, place: Place) -> bool {
+    [
+        select(place),
+        counter(place, false),
+        counter(place, true), //
+    ]
+    .iter()
+    .any(|msr| msr.0 == address)
 }
 
 /// Whether PMIs stop all counters by themselves.
@@ -201,19 +246,19 @@ const fn halves(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
-/// Reads general-purpose counter 0, all bits that it has.
+/// Reads the counter that [`Place::rdpmc`] gives this number, all bits that it has.
 ///
 /// # Safety
 ///
-/// The CPU must have a PMU.
+/// The counter must exist on this CPU.
 #[inline(always)]
-pub(crate) unsafe fn rdpmc0(_: &ThisCpu) -> u64 {
+pub(crate) unsafe fn rdpmc(index: u32, _: &ThisCpu) -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: The caller promises that the counter exists; CPL 0 may read it whatever CR4.PCE is.
     unsafe {
         asm!(
             "rdpmc",
-            in("ecx") 0,
+            in("ecx") index,
             out("eax") low,
             out("edx") high,
             options(nostack, preserves_flags),

@@ -42,9 +42,9 @@ pub(crate) trait Observer: Send + Sync + Sized + 'static {
     /// each write in the kernel, from any context.
     fn matters(address: u32, value: u64) -> bool;
 
-    /// The kernel has written to one that matters, on this CPU. Called from any context, NMIs
+    /// The kernel has written that, and it matters, on this CPU. Called from any context, NMIs
     /// included: no lock, no allocation, no printk, no panic.
-    fn written(&self, cpu: &ThisCpu);
+    fn written(&self, address: u32, value: u64, cpu: &ThisCpu);
 }
 
 /// The tracepoint's probe, called until this is dropped.
@@ -97,7 +97,7 @@ unsafe extern "C" fn probe<T: Observer>(data: *mut c_void, msr: c_uint, value: u
     if failed == 0 && T::matters(msr, value) {
         // SAFETY: As promised, the object is there.
         let observer = unsafe { &*data.cast::<T>() };
-        on_this_cpu(|cpu| observer.written(cpu));
+        on_this_cpu(|cpu| observer.written(msr, value, cpu));
     }
 }
 

@@ -1,103 +1,221 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counter 0 of every CPU: from when it is taken until it is given back, its PMIs, its sum.
+//! The counters of every CPU: from when they are taken until they are given back, their PMIs, and whose
+//! events they hold.
 //!
-//! A switch only opens or closes the gate (`gate.rs`); [`Counters::settle`] alone looks at what the
-//! counter has.
+//! They count up all the time that they are ours, and are never set back: where they stand is read and
+//! compared with where they stood. So a switch only opens or closes the gate (`gate.rs`), as long as it
+//! is the same account that comes back to a CPU. When another one comes, what was counted since is
+//! settled to the account that owned it.
 
 use core::{
-    cell::Cell,
+    cell::{
+        Cell,
+        UnsafeCell, //
+    },
     hint::spin_loop,
+    ptr::{
+        self,
+        null, //
+    },
     sync::atomic::{
         compiler_fence,
         Ordering::SeqCst, //
-    }, //
-};
-
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
     },
 };
 
+use kernel::prelude::*;
+
 use crate::{
+    account::{
+        Account,
+        Sums, //
+    },
     apic,
     counter::Count,
-    gate,
-    msr,
-    sched_hook,
+    gate, sched_hook,
     setup::{
         Fault,
         Found,
         Job,
-        Plan, //
+        Plan,
+        MOST, //
     },
     smp::{
+        on_cpu,
         on_each_cpu,
+        possible_cpus,
         CpuSet,
         NmiCell,
         NmiSafe,
         PerCpu,
         ThisCpu, //
-    }, //
+    },
 };
 
-/// A CPU's counter.
-#[derive(Default)]
+/// A CPU's counters, by slot.
 struct Cpu {
     /// Whether the registers were probed and are ours.
     programmed: NmiCell<bool>,
-    /// The periods that its PMIs have completed since it was programmed.
-    periods: NmiCell<u64>,
-    /// Whether what it counted since then is in the sum.
-    settled: NmiCell<bool>,
+    /// The periods that PMIs have completed since they were programmed.
+    periods: [NmiCell<u64>; MOST],
     /// What `programmed` stands for.
-    plan: Cell<Option<Plan>>,
+    plan: UnsafeCell<Option<Plan>>,
     /// What to put back.
     found: Cell<Found>,
-    /// Whether the gate was open when the CPU was suspended.
-    suspended_open: Cell<bool>,
+    /// All that was counted until they were settled last.
+    base: [Cell<Count>; MOST],
+    /// Whose the events since then are, or null.
+    owner: Cell<*const Account>,
+    /// Whether the gate was left open for whoever comes in the switch that goes on.
+    left_open: Cell<bool>,
 }
 
-// SAFETY: What is in a `Cell` is not touched by PMIs, but for `plan`, which only changes while
-// `programmed` is not set (see `take()`), so that they do not look there; all else is an `NmiCell`.
+impl Default for Cpu {
+    fn default() -> Self {
+        Self {
+            programmed: NmiCell::default(),
+            periods: Default::default(),
+            plan: UnsafeCell::new(None),
+            found: Cell::default(),
+            base: Default::default(),
+            owner: Cell::new(null()),
+            left_open: Cell::default(),
+        }
+    }
+}
+
+// SAFETY: What is in a `Cell` is not touched by PMIs. `plan` is only changed while `programmed` is not
+// set, so that they do not look there; all else is an `NmiCell`. Accounts may be used on any CPU.
 unsafe impl NmiSafe for Cpu {}
+// SAFETY: As above: it is sent nowhere while a CPU uses it.
+unsafe impl Send for Cpu {}
 
 impl Cpu {
-    /// From now on the counter is used by `plan`.
-    fn take(&self, plan: Plan, found: Found) {
-        self.plan.set(Some(plan));
-        self.found.set(found);
-        self.periods.set(0);
-        self.settled.set(false);
+    /// From now on the counters, which have just been programmed, are used by `plan`.
+    ///
+    /// # Safety
+    ///
+    /// They must have been, on this CPU, and nobody have a reference to the plan before.
+    unsafe fn take(&self, plan: Plan, cpu: &ThisCpu) {
+        // SAFETY: By that plan, and nobody uses the old one.
+        unsafe {
+            gate::install(
+                plan.gate(),
+                plan.key(),
+                plan.further_gates().next().is_some(),
+                cpu,
+            );
+            *self.plan.get() = Some(plan);
+        }
+        self.periods.iter().for_each(|periods| periods.set(0));
+        self.base.iter().for_each(|base| base.set(Count::default()));
+        self.left_open.set(false);
         // A PMI sees all of this or nothing.
         compiler_fence(SeqCst);
         self.programmed.set(true);
     }
 
-    /// It is not used any more.
+    /// They are not used for now.
     fn leave(&self) {
         self.programmed.set(false);
         compiler_fence(SeqCst);
     }
+
+    /// All that the counter of this slot has counted since it was programmed. It never goes back, unless
+    /// somebody else writes to it.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must be taken by `plan`.
+    unsafe fn counted(&self, plan: &Plan, slot: usize, cpu: &ThisCpu) -> Count {
+        let (Some(preload), Some(periods)) = (plan.preload(slot), self.periods.get(slot)) else {
+            return Count::default();
+        };
+        loop {
+            let before = periods.get();
+            // SAFETY: As the caller promises.
+            let value = unsafe { plan.value(slot, cpu) };
+            // Otherwise a PMI has come in between.
+            if periods.get() == before {
+                return preload.count(before, value);
+            }
+        }
+    }
+
+    /// Closes the gates, and returns whether they were found as they are left: open or closed.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must be taken by `plan`.
+    unsafe fn close(&self, plan: &Plan, open: bool, cpu: &ThisCpu) -> bool {
+        // SAFETY: The registers are there, and take a 0.
+        unsafe {
+            let found = plan.gate().read(cpu);
+            gate::close(cpu);
+            let mut as_left = true;
+            for (msr, key) in plan.further_gates() {
+                as_left &= msr.read(cpu) == if open { key } else { 0 };
+                msr.write(0, cpu);
+            }
+            as_left && plan.is_as_left(found, open, cpu)
+        }
+    }
+
+    /// Opens the gates.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must be taken by `plan`.
+    unsafe fn open(&self, plan: &Plan, cpu: &ThisCpu) {
+        for (msr, key) in plan.further_gates() {
+            // SAFETY: The register is there, and takes the key.
+            unsafe { msr.write(key, cpu) };
+        }
+        gate::open(cpu);
+    }
+
+    /// From now on what is counted is the account's. It must be settled.
+    fn own(&self, plan: &Plan, account: &Account, cpu: &ThisCpu) {
+        if ptr::eq(self.owner.get(), account) {
+            return;
+        }
+        self.disown(cpu);
+        self.owner.set(account);
+        account.held_by(cpu);
+        if plan.further_gates().next().is_none() {
+            gate::set_resumes(ptr::from_ref(account), cpu);
+        }
+    }
+
+    /// From now on what is counted is nobody's. It must be settled.
+    fn disown(&self, cpu: &ThisCpu) {
+        if let Some(owner) = self.owner(cpu) {
+            owner.left_by(cpu);
+        }
+        self.owner.set(null());
+        gate::set_resumes(null::<Account>(), cpu);
+    }
+
+    /// Whose is what was counted.
+    fn owner<'a>(&self, _: &'a ThisCpu) -> Option<&'a Account> {
+        // SAFETY: An account stays as long as a CPU holds a part of it.
+        unsafe { self.owner.get().as_ref() }
+    }
 }
 
-/// Counter 0 of every CPU, and the sum of what they counted.
+/// The counters of every CPU.
 pub(crate) struct Counters {
-    job: Job,
+    job: UnsafeCell<Job>,
     cpus: PerCpu<Cpu>,
-    /// Whether counting is over for good.
-    ended: Atomic<bool>,
-    /// The sum, in events and in periods.
-    events: Atomic<u64>,
-    overflows: Atomic<u64>,
     /// Where somebody else has changed the registers meanwhile.
     disturbed: CpuSet,
     /// Those that could not be programmed.
     incomplete: CpuSet,
 }
+
+// SAFETY: `job` is changed while no CPU comes or goes, and by one thread at a time (see `change()`).
+unsafe impl Sync for Counters {}
 
 impl Counters {
     /// Counters for `job`, none of them programmed yet.
@@ -107,93 +225,114 @@ impl Counters {
     /// `ENOMEM`.
     pub(crate) fn new(job: Job) -> Result<Self> {
         Ok(Self {
-            job,
+            job: UnsafeCell::new(job),
             cpus: PerCpu::new()?,
-            ended: Atomic::new(false),
-            events: Atomic::new(0),
-            overflows: Atomic::new(0),
-            disturbed: CpuSet::new()?,
-            incomplete: CpuSet::new()?,
+            disturbed: CpuSet::new(GFP_KERNEL)?,
+            incomplete: CpuSet::new(GFP_KERNEL)?,
         })
     }
 
-    /// What is counted, and how.
-    pub(crate) fn job(&self) -> &Job {
-        &self.job
+    /// What is counted.
+    fn job(&self) -> &Job {
+        // SAFETY: It is not changed while somebody looks, as above.
+        unsafe { &*self.job.get() }
     }
 
-    /// This CPU's counter and how it is used, if it is.
+    /// This CPU's counters and how they are used, if they are.
     #[inline]
-    fn programmed<'a>(&'a self, cpu: &'a ThisCpu) -> Option<(&'a Cpu, Plan)> {
+    fn programmed<'a>(&'a self, cpu: &'a ThisCpu) -> Option<(&'a Cpu, &'a Plan)> {
         let this = self.cpus.get(cpu).filter(|this| this.programmed.get())?;
-        Some((this, this.plan.get()?))
+        // SAFETY: It is not changed while it is used.
+        Some((this, unsafe { (*this.plan.get()).as_ref() }?))
     }
 
-    /// Takes this CPU's counter 0, with the gate closed. Returns a running counter that was taken
-    /// from somebody, numbered as in [`Fault::Running`].
+    /// Takes this CPU's counters, with the gate closed. Returns a running counter that was taken from
+    /// somebody, numbered as in [`Fault::Running`].
     ///
     /// # Errors
     ///
-    /// Why it cannot be used.
+    /// Why they cannot be used.
     pub(crate) fn program(&self, cpu: &ThisCpu) -> Result<Option<u8>, Fault> {
-        let plan = self.job.plan(cpu)?;
-        let (found, taken) = plan.take(self.job.force, cpu)?;
+        let plan = self.job().plan(cpu)?;
+        let (found, taken) = plan.take(self.job().force, cpu)?;
         if let Some(this) = self.cpus.get(cpu) {
-            this.take(plan, found);
-            if !self.ended.load(Relaxed) {
-                // SAFETY: It was taken just now.
-                unsafe { plan.install_gate(cpu) };
-            }
+            this.found.set(found);
+            // SAFETY: As just done; it was not programmed.
+            unsafe { this.take(plan, cpu) };
         }
         Ok(taken)
     }
 
-    /// The same for a CPU that comes late, which nobody can refuse: without it the count is
-    /// incomplete.
+    /// The same for a CPU that comes late, which nobody can refuse: without it counts are incomplete.
     ///
     /// # Errors
     ///
     /// As for [`Counters::program`].
     pub(crate) fn program_late(&self, cpu: &ThisCpu) -> Result<Option<u8>, Fault> {
-        self.program(cpu)
-            .inspect_err(|_| self.incomplete.insert(cpu))
+        let taken = self
+            .program(cpu)
+            .inspect_err(|_| self.incomplete.insert(cpu));
+        self.look(cpu);
+        taken
     }
 
-    /// Settles this CPU's counter and gives it back as it was found, with the gate closed.
+    /// Programs all CPUs that are online for another job. No CPU must come or go meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Which CPU cannot do it, and why; all is as it was then.
+    pub(crate) fn change(&self, job: Job) -> Result<(), (u32, Fault)> {
+        let before = *self.job();
+        let to = |job: Job| {
+            // SAFETY: As the caller promises; those that are online get it as an argument.
+            unsafe { *self.job.get() = job };
+            possible_cpus().try_for_each(|number| {
+                on_cpu(number, |cpu| self.reprogram(&job, cpu))
+                    .unwrap_or(Ok(()))
+                    .map_err(|fault| (number, fault))
+            })
+        };
+        to(job).inspect_err(|_| {
+            // What was done before works again.
+            let _ = to(before);
+        })
+    }
+
+    /// Programs this CPU for another job.
+    fn reprogram(&self, job: &Job, cpu: &ThisCpu) -> Result<(), Fault> {
+        let plan = job.plan(cpu)?;
+        let Some((this, &before)) = self.programmed(cpu) else {
+            return Ok(());
+        };
+        self.settle_for_good(this, &before, cpu);
+        this.leave();
+        let changed = plan.change(&before, cpu).inspect_err(|_| {
+            let _ = before.change(&plan, cpu);
+        });
+        // SAFETY: By the one or the other, and nobody uses the old one.
+        unsafe { this.take(if changed.is_ok() { plan } else { before }, cpu) };
+        self.look(cpu);
+        changed
+    }
+
+    /// Settles this CPU's counters and gives them back as they were found, with the gate closed.
     pub(crate) fn restore(&self, cpu: &ThisCpu) {
         if let Some((this, plan)) = self.programmed(cpu) {
-            self.settle(cpu);
+            self.settle_for_good(this, plan, cpu);
             gate::remove(cpu);
             this.leave();
             plan.give_back(&this.found.get(), cpu);
         }
     }
 
-    /// Restores the last CPU before the machine sleeps, maybe by the target's own hand.
-    pub(crate) fn suspend(&self, cpu: &ThisCpu) {
-        if let Some(this) = self.cpus.get(cpu) {
-            this.suspended_open.set(sched_hook::current_is_followed());
-        }
-        self.restore(cpu);
-    }
-
-    /// Programs that CPU again: its registers are lost.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Counters::program`]; the count is incomplete then.
-    pub(crate) fn resume(&self, cpu: &ThisCpu) -> Result<Option<u8>, Fault> {
-        let taken = self.program_late(cpu)?;
-        let this = self.cpus.get(cpu);
-        if this.is_some_and(|this| this.suspended_open.get()) {
-            gate::open(cpu);
-        }
-        Ok(taken)
+    /// Gives all counters back.
+    pub(crate) fn restore_all(&self) {
+        on_each_cpu(|cpu| self.restore(cpu));
     }
 
     /// Services this CPU's PMI. Returns whether it was one of ours.
     ///
-    /// An NMI may come while the counter runs, or just after a hook has stopped it.
+    /// An NMI may come while the counters run, or just after a hook has stopped them.
     #[inline]
     pub(crate) fn service_pmi(&self, cpu: &ThisCpu) -> bool {
         let Some((this, plan)) = self.programmed(cpu) else {
@@ -201,18 +340,21 @@ impl Counters {
         };
         // SAFETY: The CPU is programmed: all these registers exist and take these values.
         unsafe {
-            let gate = plan.gate.msr();
+            let gate = plan.gate();
             // Stopped first, so that what follows is not counted and cannot overflow.
             let found = gate.read(cpu);
             gate.write(0, cpu);
+            plan.further_gates().for_each(|(msr, _)| msr.write(0, cpu));
 
-            let overflowed = plan.overflowed(cpu);
-            if overflowed {
-                let periods = plan.reload(cpu);
-                this.periods.set(this.periods.get().wrapping_add(periods));
-            }
+            let overflowed = plan.serve(cpu, |slot, more| {
+                if let Some(periods) = this.periods.get(slot) {
+                    periods.set(periods.get().wrapping_add(more));
+                }
+            });
             // As the hooks had set it: the target may have been switched out before this NMI came.
             if found != 0 {
+                plan.further_gates()
+                    .for_each(|(msr, key)| msr.write(key, cpu));
                 gate.write(found, cpu);
             }
             // The CPU has masked the entry when it delivered the PMI: one that comes when its
@@ -226,70 +368,150 @@ impl Counters {
         }
     }
 
-    /// Closes this CPU's gate and adds what it has counted to the sum, once.
-    fn settle(&self, cpu: &ThisCpu) {
-        let Some((this, plan)) = self.programmed(cpu).filter(|(this, _)| !this.settled.get())
-        else {
+    /// Adds what was counted since the last time to the owner's account. Returns false if that cannot be.
+    fn settle(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) -> bool {
+        let mut counts = Sums::default();
+        let mut plausible = true;
+        for slot in plan.slots() {
+            // SAFETY: The CPU is programmed, by this plan.
+            let now = unsafe { this.counted(plan, slot, cpu) };
+            if let (Some(base), Some(count)) = (this.base.get(slot), counts.get_mut(slot)) {
+                match now.since(&base.replace(now)) {
+                    Some(since) => *count = since,
+                    None => plausible = false,
+                }
+            }
+        }
+        if let Some(owner) = this.owner(cpu) {
+            owner.add(&counts);
+        }
+        plausible
+    }
+
+    /// Closes the gates, settles, and looks whether somebody else has changed what the counters depend
+    /// on. The owner remains.
+    fn stop(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) {
+        let current = sched_hook::current_mark::<Account>(cpu);
+        let open = current.is_some_and(|current| ptr::eq(current, this.owner.get()));
+        // SAFETY: The CPU is programmed, by this plan.
+        let (as_left, overflowed) = unsafe { (this.close(plan, open, cpu), plan.overflowed(cpu)) };
+        let can_be = plan.slots().all(|slot| {
+            // SAFETY: As above.
+            let value = unsafe { plan.value(slot, cpu) };
+            let overflowed = plan.is_among(overflowed, slot);
+            plan.preload(slot)
+                .is_none_or(|preload| preload.can_be(value, overflowed))
+        });
+        if !(self.settle(this, plan, cpu) && as_left && can_be) {
+            self.disturbed.insert(cpu);
+        }
+    }
+
+    /// The same, and nobody owns what comes after it; no PMI is on its way.
+    fn settle_for_good(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) {
+        self.stop(this, plan, cpu);
+        this.disown(cpu);
+        // It comes soon, if it comes.
+        for _ in 0..1_000 {
+            // SAFETY: The CPU is programmed, by this plan.
+            if unsafe { plan.overflowed(cpu) }.is_empty() {
+                break;
+            }
+            spin_loop();
+        }
+    }
+
+    /// Settles this CPU's counters, and has them count as they have to for the task that it runs: for
+    /// whoever the hooks did not tell of, and at whatever has changed.
+    pub(crate) fn look(&self, cpu: &ThisCpu) {
+        let Some((this, plan)) = self.programmed(cpu) else {
             return;
         };
-        // SAFETY: The CPU is programmed, so it has the register.
-        let found = unsafe { plan.gate.msr().read(cpu) };
-        gate::close(cpu);
-        // The PMI of a counter that was stopped meanwhile may still be on its way. It comes soon,
-        // if it comes, and it must not come between these reads.
-        let mut patience = 1_000;
-        let (count, within_period) = loop {
-            let periods = this.periods.get();
-            // SAFETY: As above, by this plan.
-            let (overflowed, value) = unsafe { (plan.overflowed(cpu), msr::rdpmc0(cpu)) };
-            if overflowed && patience > 0 {
-                patience -= 1;
-                spin_loop();
-            } else if this.periods.get() == periods {
-                break (
-                    plan.preload.count(periods, value, overflowed),
-                    overflowed || plan.preload.within_period(value),
-                );
+        self.stop(this, plan, cpu);
+        match sched_hook::current_mark::<Account>(cpu).filter(|account| account.counts()) {
+            Some(account) => {
+                this.own(plan, account, cpu);
+                // SAFETY: The CPU is programmed, by this plan.
+                unsafe { this.open(plan, cpu) };
             }
+            None => this.disown(cpu),
+        }
+    }
+
+    /// The same on every CPU. Does not sleep; must not be called with interrupts off.
+    pub(crate) fn look_everywhere(&self) {
+        on_each_cpu(|cpu| self.look(cpu));
+    }
+
+    /// Has those CPUs that hold a part of one of the accounts, all of `accounts`, settle. Does not sleep;
+    /// must not be called with interrupts off.
+    pub(crate) fn gather<'a>(&self, accounts: impl Iterator<Item = &'a Account>, holders: &CpuSet) {
+        holders.clear();
+        accounts.for_each(|account| holders.extend(account.holders()));
+        for number in holders.iter() {
+            on_cpu(number as u32, |cpu| self.look(cpu));
+        }
+    }
+
+    /// A task with `account` comes to this CPU, and it is not the one whose events the counters hold. A
+    /// hook's part: no panic, no printk.
+    pub(crate) fn arrived(&self, account: &Account, cpu: &ThisCpu) {
+        let Some((this, plan)) = self.programmed(cpu) else {
+            return;
         };
-        this.settled.set(true);
-        self.events.fetch_add(count.events, Relaxed);
-        self.overflows.fetch_add(count.overflows, Relaxed);
+        let open = this.left_open.replace(false);
+        if !account.counts() {
+            self.stop(this, plan, cpu);
+            this.disown(cpu);
+            return;
+        }
+        if !ptr::eq(this.owner.get(), account) {
+            if !self.settle(this, plan, cpu) {
+                self.disturbed.insert(cpu);
+            }
+            this.own(plan, account, cpu);
+        }
+        if !open {
+            // SAFETY: The CPU is programmed, by this plan.
+            unsafe { this.open(plan, cpu) };
+        }
+    }
 
-        let followed = sched_hook::current_is_followed();
-        if !(within_period && plan.is_as_left(found, followed, cpu)) {
+    /// The task that is current leaves this CPU for one with the account `next`, or none, and that is not
+    /// all. Between two that count the counters run on, and what they count meanwhile is nobody's: two
+    /// reads of each counter, and no write. A hook's part, as above.
+    pub(crate) fn left(&self, next: Option<&Account>, cpu: &ThisCpu) {
+        let Some((this, plan)) = self.programmed(cpu) else {
+            return;
+        };
+        let current = sched_hook::current_mark::<Account>(cpu);
+        let counted = current.is_some_and(|current| ptr::eq(current, this.owner.get()));
+        if counted && next.is_some_and(|next| next.counts()) {
+            if !self.settle(this, plan, cpu) {
+                self.disturbed.insert(cpu);
+            }
+            this.disown(cpu);
+            this.left_open.set(true);
+            return;
+        }
+        gate::close(cpu);
+        for (msr, _) in plan.further_gates() {
+            // SAFETY: The register is there, and takes a 0.
+            unsafe { msr.write(0, cpu) };
+        }
+    }
+
+    /// Notes that somebody else has written to a register of this CPU, if a counter depends on it.
+    pub(crate) fn meddled_with(&self, address: u32, value: u64, cpu: &ThisCpu) {
+        if self
+            .programmed(cpu)
+            .is_some_and(|(_, plan)| plan.disturbed_by(address, value))
+        {
             self.disturbed.insert(cpu);
         }
     }
 
-    /// Notes that somebody else has written to a register of this CPU that counter 0 depends on.
-    pub(crate) fn meddled_with(&self, cpu: &ThisCpu) {
-        if self.programmed(cpu).is_some() {
-            self.disturbed.insert(cpu);
-        }
-    }
-
-    /// Ends counting for good, on all CPUs, and says what was counted, on those too that are no
-    /// more online. Does not sleep; must not be called with interrupts off.
-    pub(crate) fn end(&self) -> Count {
-        self.ended.store(true, Relaxed);
-        on_each_cpu(|cpu| {
-            self.settle(cpu);
-            gate::lock(cpu);
-        });
-        Count {
-            events: self.events.load(Relaxed),
-            overflows: self.overflows.load(Relaxed),
-        }
-    }
-
-    /// Ends counting for good and gives all counters back.
-    pub(crate) fn end_and_restore(&self) {
-        self.ended.store(true, Relaxed);
-        on_each_cpu(|cpu| self.restore(cpu));
-    }
-
-    /// Where somebody else has changed what the counter depends on, as far as it could be seen.
+    /// Where somebody else has changed what the counters depend on, as far as it could be seen.
     pub(crate) fn disturbed(&self) -> &CpuSet {
         &self.disturbed
     }

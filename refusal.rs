@@ -9,10 +9,7 @@ use kernel::{
 
 use crate::{
     cpuid::Missing,
-    setup::{
-        Fault,
-        Job, //
-    },
+    setup::Fault,
     smp::ThisCpu, //
 };
 
@@ -22,20 +19,17 @@ pub(crate) fn refuse(error: Error, reason: fmt::Arguments<'_>) -> Error {
     error
 }
 
-/// Prints why this CPU cannot do its job, and gives the errno.
-pub(crate) fn refuse_cpu(cpu: &ThisCpu, job: &Job, fault: Fault) -> Error {
-    refuse(
-        errno(fault),
-        fmt!("CPU {}: {}", cpu.index(), Reason(job, fault)),
-    )
+/// Prints why the CPU of this number cannot count what it has to, and gives the errno.
+pub(crate) fn refuse_cpu(number: u32, fault: Fault) -> Error {
+    refuse(errno(fault), fmt!("CPU {number}: {}", Reason(fault)))
 }
 
 /// The same for a CPU that came late, and is there all the same.
-pub(crate) fn lament_cpu(cpu: &ThisCpu, job: &Job, fault: Fault) {
+pub(crate) fn lament_cpu(cpu: &ThisCpu, fault: Fault) {
     pr_warn!(
         "CPU {}: {}; what runs there is not counted\n",
         cpu.index(),
-        Reason(job, fault)
+        Reason(fault)
     );
 }
 
@@ -51,18 +45,19 @@ impl fmt::Display for Counter {
     }
 }
 
-/// A fault of a job, as text.
-struct Reason<'a>(&'a Job, Fault);
+/// A fault, as text.
+struct Reason(Fault);
 
-impl fmt::Display for Reason<'_> {
+impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let &Self(job, fault) = self;
+        let &Self(fault) = self;
         match fault {
             Fault::Missing(Missing::NotIntel) => f.write_str("it is no Intel CPU: other PMUs are not supported (in QEMU: -cpu ...,vendor=GenuineIntel)"),
             Fault::Missing(Missing::NoPmu) => f.write_str("it has no PMU, or its hypervisor hides it: turn the vPMU on there (QEMU: -cpu host,pmu=on)"),
             Fault::Missing(Missing::Version(version)) => f.write_fmt(fmt!("PMU version {version} is not supported, only 1 to 5 are (in QEMU: -cpu ...,pmu-version=2)")),
-            Fault::NoEvent => f.write_fmt(fmt!("CPUID says that its PMU does not count event {}; choose another", job.event)),
-            Fault::OutOfRange(bounds) => f.write_fmt(fmt!("n={}: its PMU takes {} to {} for event {}, or 0 for the largest", job.n, bounds.min, bounds.max, job.event)),
+            Fault::NoEvent(event) => f.write_fmt(fmt!("CPUID says that its PMU does not count event {}; choose another", event.named())),
+            Fault::TooMany { general, fixed } => f.write_fmt(fmt!("it has {general} general-purpose and {fixed} fixed-function counters, and not one more that counts this: ask for fewer different events, or remove a target")),
+            Fault::OutOfRange(wanted, bounds) => f.write_fmt(fmt!("n={}: its PMU takes {} to {} for event {}, or 0 for the largest", wanted.n, bounds.min, bounds.max, wanted.event.named())),
             Fault::Refused => f.write_str("it refuses a PMU register that CPUID announces: its hypervisor has no working vPMU, turn it on there"),
             Fault::Swallowed => f.write_str("it drops what is written to the PMU: its hypervisor has no working vPMU, turn it on there"),
             Fault::Implausible(count) => f.write_fmt(fmt!("its counter counts {count} in a loop of some thousand instructions: its hypervisor announces a vPMU that does not work, turn it on there")),
@@ -76,8 +71,9 @@ impl fmt::Display for Reason<'_> {
 fn errno(fault: Fault) -> Error {
     match fault {
         Fault::Running(_) => EBUSY,
-        Fault::OutOfRange(_) => EINVAL,
-        Fault::NoEvent | Fault::Missing(Missing::Version(_)) => EOPNOTSUPP,
+        Fault::OutOfRange(..) => EINVAL,
+        Fault::TooMany { .. } => ENOSPC,
+        Fault::NoEvent(_) | Fault::Missing(Missing::Version(_)) => EOPNOTSUPP,
         _ => ENODEV,
     }
 }

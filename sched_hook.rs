@@ -6,186 +6,213 @@
 //! patch adds.
 
 use core::{
-    marker::PhantomPinned,
-    ptr::null_mut, //
+    marker::PhantomData,
+    ptr::{
+        from_mut,
+        from_ref,
+        null_mut, //
+    },
 };
 
 use kernel::{
     bindings,
-    container_of,
     current,
     error::to_result,
     prelude::*,
-    sync::{
-        aref::ARef,
-        Arc, //
-    },
-    task::Task,
-    types::Opaque, //
+    task::Task, //
 };
 
 use crate::smp::ThisCpu;
 
-/// Who is told of followed tasks.
-pub(crate) trait Follower: Send + Sync + Sized + 'static {
-    /// This CPU runs one of them from now on.
+/// What followed tasks are marked with, and what is done with it.
+///
+/// A mark must stay as long as a task has it, and until a grace period of RCU after that.
+pub(crate) trait Mark: Send + Sync + Sized + 'static {
+    /// This CPU runs a task with this mark from now on.
     ///
-    /// A switch between two of them is no event; the same may be said twice in a row. Called in a
-    /// context switch, at a task's exit, and by IPI at the registration's beginning and end; maybe
-    /// with the raw runqueue lock held: no sleep, no wake-up, no printk, no panic.
-    fn arrived(cpu: &ThisCpu);
+    /// A switch between two tasks of the same mark is no event. Called in a context switch and at an
+    /// exec, maybe with the raw runqueue lock held: no sleep, no wake-up, no printk, no panic.
+    fn arrived(&self, cpu: &ThisCpu);
 
-    /// It runs none any more. Called as above, and also instead of it when the registration ends.
-    fn left(cpu: &ThisCpu);
+    /// It does not any more, but one with the mark `next`, or none. Called as above, and at an exit.
+    fn left(next: Option<&Self>, cpu: &ThisCpu);
 
-    /// The last of the tasks that were meant exits; those that they have made may live. Called
-    /// once at most, in that task, before its parent can learn of it, under `rcu_read_lock()`: no
-    /// sleep.
-    fn dead(&self);
+    /// The current task, with this mark, has made `child`. Returns its mark. No sleep.
+    fn forked(&self, child: &Task) -> Option<&Self>;
 
-    /// The registration ends while one of the tasks that were meant lives, and nothing is called
-    /// any more.
-    fn left_alive(&self);
+    /// The current task, with this mark, has exec'd, and may have become `privileged` by that. Returns
+    /// its mark from now on. Under `rcu_read_lock()`: no sleep.
+    fn execed(&self, privileged: bool) -> Option<&Self>;
+
+    /// The current task, with this mark, exits, and its parent does not know yet. As above.
+    fn exited(&self);
 }
 
-/// Who is followed.
-#[derive(Clone, Copy)]
-pub(crate) struct Scope {
-    /// Only the one thread, and not all of its process, of now and of later.
-    pub(crate) thread: bool,
-    /// Also what they make from now on, and what that makes: processes, and threads of those.
-    pub(crate) inherit: bool,
-}
+/// The hooks, ours until this is dropped. No task must be marked any more then.
+pub(crate) struct Registration<M: Mark>(PhantomData<fn() -> M>);
 
-/// The marks of followed tasks.
-struct Marks {
-    /// Of those that are meant.
-    meant: bindings::sched_mark,
-    /// Of those that they have made.
-    made: bindings::sched_mark,
-}
-
-/// Tasks that are followed until this is dropped.
-///
-/// # Invariants
-///
-/// `marks.meant` is registered with `HOOK`.
-#[pin_data(PinnedDrop)]
-pub(crate) struct Registration<T: Follower> {
-    #[pin]
-    marks: Opaque<Marks>,
-    follower: Arc<T>,
-    /// Tasks point to `marks`.
-    #[pin]
-    _pin: PhantomPinned,
-}
-
-// SAFETY: The only fields of the marks that change are atomic.
-unsafe impl<T: Follower> Send for Registration<T> {}
-// SAFETY: As above.
-unsafe impl<T: Follower> Sync for Registration<T> {}
-
-impl<T: Follower> Registration<T> {
+impl<M: Mark> Registration<M> {
     const HOOK: &'static bindings::sched_hook = &bindings::sched_hook {
-        in_: Some(arrived::<T>),
-        out: Some(left::<T>),
+        in_: Some(arrived::<M>),
+        out: Some(left::<M>),
+        fork: Some(forked::<M>),
+        exec: Some(execed::<M>),
+        exit: Some(exited::<M>),
     };
 
-    /// Follows `task` and whoever else `scope` says.
+    /// Takes the hooks.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if another module has the hooks, `ESRCH` if all whom it would follow are exiting.
-    pub(crate) fn new(
-        follower: Arc<T>,
-        task: ARef<Task>,
-        scope: Scope,
-    ) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
-            // Before the marks, by which it is found.
-            follower,
-            _pin: PhantomPinned,
-            // INVARIANT: It is registered when this has succeeded.
-            marks <- Opaque::try_ffi_init(move |marks: *mut Marks| {
-                // SAFETY: The memory is ours, pinned, and stays until `PinnedDrop` unregisters
-                // it.
-                unsafe {
-                    let [meant, made] = [&raw mut (*marks).meant, &raw mut (*marks).made];
-                    let children = if scope.inherit { made } else { null_mut() };
-                    meant.write(bindings::sched_mark {
-                        thread: if scope.thread { children } else { meant },
-                        child: children,
-                        dead: Some(dead::<T>),
-                        tasks: bindings::atomic_t::default(),
-                    });
-                    made.write(bindings::sched_mark {
-                        thread: made,
-                        child: made,
-                        dead: None,
-                        tasks: bindings::atomic_t::default(),
-                    });
-                    to_result(bindings::sched_hook_register(
-                        Self::HOOK,
-                        meant,
-                        task.as_ptr(),
-                        match scope.thread {
-                            true => bindings::pid_type_PIDTYPE_PID,
-                            false => bindings::pid_type_PIDTYPE_TGID,
-                        },
-                    ))
-                }
-            }),
-        }? Error)
+    /// `EBUSY` if another module has them.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The callbacks are there until `Drop`.
+        to_result(unsafe { bindings::sched_hook_register(Self::HOOK) })?;
+        Ok(Self(PhantomData))
     }
-}
 
-#[pinned_drop]
-impl<T: Follower> PinnedDrop for Registration<T> {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: The marks are there.
-        let meant = unsafe { &raw mut (*self.marks.get()).meant };
-        // SAFETY: By the type invariant. Nothing is called after this.
-        if unsafe { bindings::sched_hook_unregister(Self::HOOK, meant) } {
-            self.follower.left_alive();
+    /// Follows all threads of the process of `task`, or it alone (`one`), those that do not exit yet,
+    /// each with the mark that `mark` says, which must not sleep. Returns how many there were. CPUs that
+    /// run one of them already are not told.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if one of them is followed already; nothing was done then.
+    pub(crate) fn follow<'a, F>(&self, task: &Task, one: bool, mark: F) -> Result<c_int>
+    where
+        F: FnMut(&Task) -> &'a M,
+    {
+        /// # Safety
+        ///
+        /// `t` is a task, and `mark` a reference to an `F`.
+        unsafe extern "C" fn call<'a, M: Mark, F: FnMut(&Task) -> &'a M>(
+            t: *mut bindings::task_struct,
+            mark: *mut c_void,
+        ) -> *mut c_void {
+            // SAFETY: As promised; a `Task` is a `task_struct`.
+            let (task, mark) = unsafe { (&*t.cast::<Task>(), &mut *mark.cast::<F>()) };
+            as_pointer(Some(mark(task)))
+        }
+        let mut mark = mark;
+        let kind = match one {
+            true => bindings::pid_type_PIDTYPE_PID,
+            false => bindings::pid_type_PIDTYPE_TGID,
+        };
+        // SAFETY: The task is one, and the callback gets its own argument.
+        let followed = unsafe {
+            bindings::sched_hook_follow(
+                task.as_ptr(),
+                kind,
+                Some(call::<M, F>),
+                from_mut(&mut mark).cast(),
+            )
+        };
+        to_result(followed).map(|()| followed)
+    }
+
+    /// Has each followed task marked with what `mark` says from now on, which must not sleep. CPUs that
+    /// run one of them are not told.
+    pub(crate) fn for_each<F>(&self, mark: F)
+    where
+        F: for<'a> FnMut(&Task, &'a M) -> Option<&'a M>,
+    {
+        /// # Safety
+        ///
+        /// `t` is a task, `old` its mark, and `mark` a reference to an `F`.
+        unsafe extern "C" fn call<M: Mark, F: for<'a> FnMut(&Task, &'a M) -> Option<&'a M>>(
+            t: *mut bindings::task_struct,
+            old: *mut c_void,
+            mark: *mut c_void,
+        ) -> *mut c_void {
+            // SAFETY: As promised, and as marks stay.
+            let (task, old, mark) = unsafe {
+                (
+                    &*t.cast::<Task>(),
+                    &*old.cast::<M>(),
+                    &mut *mark.cast::<F>(),
+                )
+            };
+            as_pointer(mark(task, old))
+        }
+        let mut mark = mark;
+        // SAFETY: The callback gets its own argument.
+        unsafe {
+            bindings::sched_hook_for_each(Some(call::<M, F>), from_mut(&mut mark).cast());
         }
     }
 }
 
-/// Whether the current task is followed, or being taken on or left.
-pub(crate) fn current_is_followed() -> bool {
-    // SAFETY: The task is valid, and the field is a word that changes at once.
-    unsafe {
-        !(&raw const (*current!().as_ptr()).sched_mark)
-            .read_volatile()
-            .is_null()
+impl<M: Mark> Drop for Registration<M> {
+    fn drop(&mut self) {
+        // SAFETY: They are ours. Nothing is called after this.
+        unsafe { bindings::sched_hook_unregister() };
     }
 }
 
-/// # Safety
-///
-/// Only as `sched_hook.in`: interrupts are off.
-unsafe extern "C" fn arrived<T: Follower>() {
-    // SAFETY: As promised.
-    T::arrived(&unsafe { ThisCpu::assume() });
+/// The current task's mark. `M` must be what tasks are marked with.
+pub(crate) fn current_mark<M: Mark>(_: &ThisCpu) -> Option<&M> {
+    // SAFETY: The task is valid, and the field is a word that changes at once; with interrupts off a
+    // grace period does not end, so that the mark stays.
+    unsafe {
+        (&raw const (*current!().as_ptr()).sched_mark)
+            .read_volatile()
+            .cast::<M>()
+            .as_ref()
+    }
+}
+
+/// Waits until nobody uses a mark any more that no task has.
+pub(crate) fn wait_for_users() {
+    // SAFETY: May sleep, as its callers may.
+    unsafe { bindings::synchronize_rcu() };
+}
+
+fn as_pointer<M>(mark: Option<&M>) -> *mut c_void {
+    mark.map_or(null_mut(), |mark| from_ref(mark).cast_mut().cast())
 }
 
 /// # Safety
 ///
-/// Only as `sched_hook.out`: interrupts are off.
-unsafe extern "C" fn left<T: Follower>() {
+/// Only as `sched_hook.in`: `mark` is a mark, and interrupts are off.
+unsafe extern "C" fn arrived<M: Mark>(mark: *mut c_void) {
     // SAFETY: As promised.
-    T::left(&unsafe { ThisCpu::assume() });
+    let (mark, cpu) = unsafe { (&*mark.cast::<M>(), ThisCpu::assume()) };
+    mark.arrived(&cpu);
 }
 
 /// # Safety
 ///
-/// Only as `sched_mark.dead` of a [`Registration<T>`]'s first mark.
-unsafe extern "C" fn dead<T: Follower>(meant: *mut bindings::sched_mark) {
-    // SAFETY: As promised, it is within a registration, which stays as long as its marks may be
-    // used, and whose follower was set before they were registered.
-    let registration = unsafe {
-        let marks = container_of!(meant, Marks, meant);
-        &*container_of!(Opaque::cast_from(marks), Registration<T>, marks)
-    };
-    registration.follower.dead();
+/// Only as `sched_hook.out`: `next` is a mark or null, and interrupts are off.
+unsafe extern "C" fn left<M: Mark>(next: *mut c_void) {
+    // SAFETY: As promised.
+    let (next, cpu) = unsafe { (next.cast::<M>().as_ref(), ThisCpu::assume()) };
+    M::left(next, &cpu);
+}
+
+/// # Safety
+///
+/// Only as `sched_hook.fork`: `mark` is a mark, and `child` a task.
+unsafe extern "C" fn forked<M: Mark>(
+    mark: *mut c_void,
+    child: *mut bindings::task_struct,
+) -> *mut c_void {
+    // SAFETY: As promised.
+    let (mark, child) = unsafe { (&*mark.cast::<M>(), &*child.cast::<Task>()) };
+    as_pointer(mark.forked(child))
+}
+
+/// # Safety
+///
+/// Only as `sched_hook.exec`: `mark` is a mark.
+unsafe extern "C" fn execed<M: Mark>(mark: *mut c_void, privileged: bool) -> *mut c_void {
+    // SAFETY: As promised.
+    as_pointer(unsafe { &*mark.cast::<M>() }.execed(privileged))
+}
+
+/// # Safety
+///
+/// Only as `sched_hook.exit`: `mark` is a mark.
+unsafe extern "C" fn exited<M: Mark>(mark: *mut c_void) {
+    // SAFETY: As promised.
+    unsafe { &*mark.cast::<M>() }.exited();
 }

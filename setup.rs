@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Taking a CPU's counter 0 and giving it back: what its PMU can do, whether it works, who uses it.
+//! Taking a CPU's counters and giving them back: what its PMU can do, whether it works, who uses it.
 //!
 //! The CPUs need not be alike: each has its own [`Plan`].
 
@@ -19,41 +19,64 @@ use crate::{
         self,
         Event, //
     },
-    gate::Gate,
     msr::{
         self,
         Msr, //
     },
+    placement::{
+        self,
+        ones,
+        Place,
+        Places, //
+    },
     smp::ThisCpu, //
 };
+
+pub(crate) use crate::placement::MOST;
+
+/// An event to be counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// What is counted.
+    pub(crate) event: Event,
+    /// N, or 0 for the largest that each CPU's counter takes.
+    pub(crate) n: u64,
+}
 
 /// What is counted, and how.
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
-    /// What is counted.
-    pub(crate) event: Event,
-    /// N, or 0 for the largest that each CPU takes.
-    pub(crate) n: u64,
+    /// What is counted, each in the slot that it has on all CPUs.
+    pub(crate) slots: [Option<Wanted>; MOST],
     /// Whether to take counters that somebody has left running.
     pub(crate) force: bool,
 }
 
-/// Why a CPU's counter cannot be used.
-#[derive(Clone, Copy, Debug)]
+/// Why a CPU's counters cannot be used.
+#[derive(Clone, Copy)]
 pub(crate) enum Fault {
     /// There is no PMU that we can program.
     Missing(Missing),
-    /// CPUID says that it does not count the event.
-    NoEvent,
-    /// N is not for it.
-    OutOfRange(OutOfRange),
+    /// CPUID says that it does not count this event.
+    NoEvent(Event),
+    /// This N is not for the counter that it would have.
+    OutOfRange(Wanted, OutOfRange),
+    /// There are more events than counters: it has these, general-purpose ones and of fixed function.
+    ///
+    /// Also if two need the same, which only [`event::REFERENCE_CYCLES`] do.
+    TooMany {
+        /// The general-purpose counters that we may use.
+        general: u8,
+        /// The fixed-function counters that we may use.
+        fixed: u8,
+    },
     /// A PMU register that must exist is refused (#GP).
     Refused,
     /// A PMU register does not hold what was written there.
     Swallowed,
     /// Somebody's counter of this number is running (32 and more: fixed-function counters).
     Running(u8),
-    /// Counter 0 was programmed to count a known loop, and counted this.
+    /// A counter was programmed to count a known loop, and counted this.
     Implausible(u64),
     /// There is no local APIC to deliver PMIs.
     NoApic,
@@ -63,7 +86,8 @@ pub(crate) enum Fault {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Found {
     perfevtsel: [u64; msr::PERFEVTSELS],
-    pmc0: u64,
+    /// By [`Place::index`].
+    counters: [u64; MOST],
     fixed_ctr_ctrl: u64,
     global_ctrl: u64,
     global_status: u64,
@@ -71,17 +95,46 @@ pub(crate) struct Found {
     lvtpc: u32,
 }
 
+/// A slot that is in use, on a CPU.
+#[derive(Clone, Copy)]
+struct Placed {
+    place: Place,
+    event: Event,
+    /// Where its periods start.
+    preload: Preload,
+    /// Where the counter is written.
+    counter: Msr,
+    /// What RDPMC knows it by.
+    rdpmc: u32,
+}
+
 /// How a CPU does its job.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pmu: Pmu,
-    event: Event,
-    /// What lets the counter run.
-    pub(crate) gate: Gate,
-    /// Where its periods start.
-    pub(crate) preload: Preload,
-    /// IA32_A_PMC0 where it can be written, else IA32_PMC0.
-    pmc0: Msr,
+    /// By slot.
+    placed: [Option<Placed>; MOST],
+    /// The slots in use, a bit each.
+    slots: u64,
+    /// The counters in use.
+    places: Places,
+    /// The slots by [`Place::index`]; of those in use.
+    slot_at: [u8; MOST],
+    gate: Msr,
+    key: u64,
+    /// Whether general-purpose counters take full-width writes.
+    full_width: bool,
+}
+
+/// Counters that have overflowed since their periods began.
+#[derive(Clone, Copy)]
+pub(crate) struct Overflowed(Places);
+
+impl Overflowed {
+    /// Whether there is none.
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// The event selects that lie behind one another, with the numbers of their counters.
@@ -89,9 +142,56 @@ fn perfevtsels(pmu: &Pmu) -> impl Iterator<Item = (u8, Msr)> {
     (0..pmu.counters).map_while(|counter| Some((counter, msr::perfevtsel(counter)?)))
 }
 
+/// Reads a register that may not be there.
+fn read(msr: Msr, cpu: &ThisCpu) -> Result<u64, Fault> {
+    msr.try_read(cpu).map_err(|_| Fault::Refused)
+}
+
 /// Writes a register that may not be there, or not work.
 fn write(msr: Msr, value: u64, cpu: &ThisCpu) -> Result<(), Fault> {
     msr.try_write(value, cpu).map_err(|_| Fault::Refused)
+}
+
+/// Writes a register that must then hold what was written.
+fn set(msr: Msr, value: u64, cpu: &ThisCpu) -> Result<(), Fault> {
+    write(msr, value, cpu)?;
+    match read(msr, cpu)? == value {
+        true => Ok(()),
+        false => Err(Fault::Swallowed),
+    }
+}
+
+/// The part of the register [`msr::select`] that a counter has for itself: how far it is shifted, and its
+/// bits there.
+const fn field(place: Place) -> (u32, u64) {
+    match place.as_fixed() {
+        None => (0, u64::MAX),
+        Some(number) => (4 * number as u32, 0b1111),
+    }
+}
+
+/// What a counter counts: its part of [`msr::select`].
+fn selected(place: Place, cpu: &ThisCpu) -> Result<u64, Fault> {
+    let (shift, bits) = field(place);
+    Ok(read(msr::select(place), cpu)? >> shift & bits)
+}
+
+/// Has a counter count this: writes its part of [`msr::select`], and leaves that of others alone.
+fn select(place: Place, value: u64, cpu: &ThisCpu) -> Result<(), Fault> {
+    let (shift, bits) = field(place);
+    let others = match place.as_fixed() {
+        None => 0,
+        Some(_) => read(msr::select(place), cpu)? & !(bits << shift),
+    };
+    set(msr::select(place), others | value << shift, cpu)
+}
+
+/// What [`select`] has this event counted by.
+fn selection(place: Place, event: Event, pmi: bool) -> u64 {
+    match place.as_fixed() {
+        None => event.perfevtsel(pmi),
+        Some(_) => event.fixed_ctr_ctrl(pmi),
+    }
 }
 
 impl Job {
@@ -102,48 +202,70 @@ impl Job {
     /// Why it cannot.
     pub(crate) fn plan(&self, cpu: &ThisCpu) -> Result<Plan, Fault> {
         let pmu = Pmu::detect().map_err(Fault::Missing)?;
-        if pmu.lacks(self.event.code()) {
-            return Err(Fault::NoEvent);
+        for wanted in self.slots.iter().flatten() {
+            if pmu.lacks(wanted.event.code()) {
+                return Err(Fault::NoEvent(wanted.event));
+            }
         }
         let full_width = pmu.perf_capabilities
             && msr::PERF_CAPABILITIES
                 .try_read(cpu)
                 .is_ok_and(|capabilities| capabilities & msr::FULL_WIDTH_WRITE != 0);
-        let shape = Shape {
-            width: pmu.width,
-            full_width,
-            status: pmu.has_global(),
-        };
-        let preload = Preload::new(self.n, shape, self.event.counts_kernel());
-        Ok(Plan {
+        let events = self.slots.map(|wanted| Some(wanted?.event));
+        let places = placement::place(&events, pmu.places()).ok_or(Fault::TooMany {
+            general: pmu.general(),
+            fixed: pmu.fixed(),
+        })?;
+
+        let mut plan = Plan {
             pmu,
-            event: self.event,
-            gate: Gate::new(pmu.has_global()),
-            preload: preload.map_err(Fault::OutOfRange)?,
-            pmc0: if full_width { msr::A_PMC0 } else { msr::PMC0 },
-        })
+            placed: [None; MOST],
+            slots: 0,
+            places: Places::NONE,
+            slot_at: [0; MOST],
+            gate: msr::NOWHERE,
+            key: 0,
+            full_width,
+        };
+        for ((slot, wanted), place) in (0..).zip(self.slots).zip(places) {
+            if let (Some(wanted), Some(place)) = (wanted, place) {
+                plan.put(slot, wanted, place)?;
+            }
+        }
+        let gate = match pmu.has_global() {
+            true => Some((msr::GLOBAL_CTRL, plan.places.bits())),
+            false => plan.own_gates().next(),
+        };
+        if let Some((gate, key)) = gate {
+            (plan.gate, plan.key) = (gate, key);
+        }
+        Ok(plan)
     }
 }
 
 impl Found {
     /// Reads what is there.
     fn read(pmu: &Pmu, cpu: &ThisCpu) -> Result<Self, Fault> {
-        let read = |msr: Msr| msr.try_read(cpu).map_err(|_| Fault::Refused);
         let mut found = Self {
-            pmc0: read(msr::PMC0)?,
             freeze_on_pmi: msr::freezes_on_pmi(cpu),
             lvtpc: apic::lvtpc(cpu).map_err(|_| Fault::NoApic)?,
             ..Self::default()
         };
         for ((_, msr), select) in perfevtsels(pmu).zip(&mut found.perfevtsel) {
-            *select = read(msr)?;
+            *select = read(msr, cpu)?;
         }
-        if pmu.fixed {
-            found.fixed_ctr_ctrl = read(msr::FIXED_CTR_CTRL)?;
+        for place in pmu.places().iter() {
+            if let Some(counter) = found.counters.get_mut(place.index()) {
+                // Any of its addresses reads all bits.
+                *counter = read(msr::counter(place, false), cpu)?;
+            }
+        }
+        if pmu.has_fixed() {
+            found.fixed_ctr_ctrl = read(msr::FIXED_CTR_CTRL, cpu)?;
         }
         if pmu.has_global() {
-            found.global_ctrl = read(msr::GLOBAL_CTRL)?;
-            found.global_status = read(msr::GLOBAL_STATUS)?;
+            found.global_ctrl = read(msr::GLOBAL_CTRL, cpu)?;
+            found.global_status = read(msr::GLOBAL_STATUS, cpu)?;
         }
         Ok(found)
     }
@@ -163,22 +285,45 @@ impl Found {
             .find(|&counter| open(counter))
             .or_else(|| fixed.find(|&counter| open(counter)))
     }
-
-    /// The running counters beside ours that only their own event selects stop, and those.
-    fn others(&self, pmu: &Pmu) -> impl Iterator<Item = (Msr, u64)> {
-        let own_gates = !pmu.has_global();
-        perfevtsels(pmu)
-            .map(|(_, msr)| msr)
-            .zip(self.perfevtsel)
-            .skip(1)
-            .filter(move |&(_, select)| own_gates && event::is_enabled(select))
-    }
 }
 
 impl Plan {
-    /// Takes this CPU's counter 0: remembers its registers, tries whether it counts, and programs it,
-    /// with the gate closed. Returns what was found, and a running counter that was taken from
-    /// somebody, numbered as in [`Fault::Running`].
+    /// Puts an event on a counter.
+    fn put(&mut self, slot: u8, wanted: Wanted, place: Place) -> Result<(), Fault> {
+        let shape = match place.as_fixed() {
+            None => Shape {
+                width: self.pmu.width,
+                full_width: self.full_width,
+            },
+            // There is no other way to write it.
+            Some(_) => Shape {
+                width: self.pmu.fixed_width,
+                full_width: true,
+            },
+        };
+        let preload = Preload::new(wanted.n, shape, wanted.event.counts_kernel())
+            .map_err(|bounds| Fault::OutOfRange(wanted, bounds))?;
+        if let (Some(placed), Some(slot_at)) = (
+            self.placed.get_mut(usize::from(slot)),
+            self.slot_at.get_mut(place.index()),
+        ) {
+            *placed = Some(Placed {
+                place,
+                event: wanted.event,
+                preload,
+                counter: msr::counter(place, self.full_width),
+                rdpmc: place.rdpmc(),
+            });
+            *slot_at = slot;
+            self.slots |= 1 << slot;
+            self.places = self.places.with(place);
+        }
+        Ok(())
+    }
+
+    /// Takes this CPU's counters: remembers its registers, tries whether those that it needs count, and
+    /// programs them, with the gates closed. Returns what was found, and a running counter that was taken
+    /// from somebody, numbered as in [`Fault::Running`].
     ///
     /// # Errors
     ///
@@ -189,151 +334,327 @@ impl Plan {
         if let Some(counter) = running.filter(|_| !force) {
             return Err(Fault::Running(counter));
         }
-        self.try_out(&found, cpu)
-            .and_then(|()| self.start(cpu))
-            .map(|()| (found, running))
+        self.stop_all(&found, cpu)
+            .and_then(|()| self.try_out(self.places, cpu))
+            .and_then(|()| self.program(cpu))
+            .and_then(|()| {
+                apic::set_lvtpc(apic::NMI, cpu);
+                match apic::lvtpc(cpu) {
+                    Ok(apic::NMI) => Ok((found, running)),
+                    _ => Err(Fault::NoApic),
+                }
+            })
             .inspect_err(|_| self.give_back(&found, cpu))
     }
 
-    /// Stops all counters, and has this one count a known loop, in kernel mode: some emulators and
-    /// clouds announce a PMU that stands still.
-    fn try_out(&self, found: &Found, cpu: &ThisCpu) -> Result<(), Fault> {
-        let event = self.pmu.certain_event();
-        let gate = self.gate.msr();
+    /// Does this CPU's job anew, from the start of each period. It was done by `from` (of the same CPU)
+    /// up to now; the gates are closed, and whatever was counted is known.
+    ///
+    /// # Errors
+    ///
+    /// Counters are programmed for neither then: change back.
+    pub(crate) fn change(&self, from: &Plan, cpu: &ThisCpu) -> Result<(), Fault> {
+        for place in from.places.without(self.places).iter() {
+            select(place, 0, cpu)?;
+        }
+        from.acknowledge_all(cpu)?;
+        self.try_out(self.places.without(from.places), cpu)?;
+        self.program(cpu)
+    }
 
+    /// Stops all counters, those of others, too.
+    fn stop_all(&self, found: &Found, cpu: &ThisCpu) -> Result<(), Fault> {
         // Frozen by a PMI, the gate would look closed to our handler, and stay so.
         msr::set_freeze_on_pmi(false, cpu).map_err(|_| Fault::Refused)?;
-        write(gate, 0, cpu)?;
-        for (msr, select) in found.others(&self.pmu) {
-            write(msr, event::disabled(select), cpu)?;
+        if self.pmu.has_global() {
+            write(msr::GLOBAL_CTRL, 0, cpu)?;
+        } else {
+            for ((_, msr), select) in perfevtsels(&self.pmu).zip(found.perfevtsel) {
+                if event::is_enabled(select) {
+                    write(msr, event::disabled(select), cpu)?;
+                }
+            }
         }
         if self.pmu.has_freeze_status() {
             write(msr::GLOBAL_OVF_CTRL, msr::CTR_FRZ, cpu)?;
         }
-        write(msr::PERFEVTSEL0, event.perfevtsel(false), cpu)?;
-        if msr::PERFEVTSEL0.try_read(cpu) != Ok(event.perfevtsel(false)) {
-            return Err(Fault::Swallowed);
+        Ok(())
+    }
+
+    /// Has these counters, which are stopped, count a known loop, in kernel mode: some emulators and
+    /// clouds announce a PMU that stands still.
+    fn try_out(&self, places: Places, cpu: &ThisCpu) -> Result<(), Fault> {
+        let event = self.pmu.certain_event();
+        // Without GLOBAL_CTRL they run from here on.
+        for place in places.iter() {
+            select(place, selection(place, event, false), cpu)?;
+            write(msr::counter(place, self.full_width), 0, cpu)?;
         }
-        write(self.pmc0, 0, cpu)?;
-        write(gate, self.gate.key(event, false).into(), cpu)?;
+        if self.pmu.has_global() {
+            write(msr::GLOBAL_CTRL, places.bits(), cpu)?;
+        }
         for round in 0..1_000u32 {
             core::hint::black_box(round);
         }
-        write(gate, 0, cpu)?;
-        // A CPU may do some rounds in a cycle, but not many; and not even what may come in between,
-        // an NMI or firmware, takes ten million.
-        match msr::PMC0.try_read(cpu) {
-            Ok(100..10_000_000) => Ok(()),
-            counted => Err(Fault::Implausible(counted.unwrap_or(0))),
-        }
-    }
-
-    /// Programs the counter and checks that it took what it was given.
-    fn start(&self, cpu: &ThisCpu) -> Result<(), Fault> {
-        write(self.pmc0, self.preload.start(), cpu)?;
         if self.pmu.has_global() {
-            // No PMI of ours is behind an overflow that was there before.
-            write(msr::GLOBAL_OVF_CTRL, msr::COUNTER0, cpu)?;
+            write(msr::GLOBAL_CTRL, 0, cpu)?;
         }
-        write(msr::PERFEVTSEL0, self.select(), cpu)?;
-        if msr::PERFEVTSEL0.try_read(cpu) != Ok(self.select())
-            || msr::PMC0.try_read(cpu) != Ok(self.preload.start())
-        {
-            return Err(Fault::Swallowed);
+        for place in places.iter() {
+            select(place, 0, cpu)?;
         }
-        apic::set_lvtpc(apic::NMI, cpu);
-        match apic::lvtpc(cpu) {
-            Ok(apic::NMI) => Ok(()),
-            _ => Err(Fault::NoApic),
+        for place in places.iter() {
+            // A CPU may do some rounds in a cycle, but not many; and not even what may come in
+            // between, an NMI or firmware, takes ten million.
+            match msr::counter(place, self.full_width).try_read(cpu) {
+                Ok(100..10_000_000) => {}
+                counted => return Err(Fault::Implausible(counted.unwrap_or(0))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Programs the counters and checks that they took what they were given.
+    fn program(&self, cpu: &ThisCpu) -> Result<(), Fault> {
+        for placed in self.placed.iter().flatten() {
+            set(placed.counter, placed.preload.start(), cpu)?;
+        }
+        // No PMI of ours is behind an overflow that was there before.
+        self.acknowledge_all(cpu)?;
+        for placed in self.placed.iter().flatten() {
+            select(placed.place, self.behind_gate(placed), cpu)?;
+        }
+        Ok(())
+    }
+
+    /// Acknowledges whatever our counters have left.
+    fn acknowledge_all(&self, cpu: &ThisCpu) -> Result<(), Fault> {
+        match self.pmu.has_global() {
+            true => write(msr::GLOBAL_OVF_CTRL, self.places.bits(), cpu),
+            false => Ok(()),
         }
     }
 
-    /// What PERFEVTSEL0 holds behind a closed gate.
-    fn select(&self) -> u64 {
-        match self.gate {
-            Gate::GlobalCtrl => self.event.perfevtsel(true),
-            Gate::EventSelect => 0,
+    /// What is selected for a slot behind a closed gate.
+    fn behind_gate(&self, placed: &Placed) -> u64 {
+        match self.pmu.has_global() {
+            true => selection(placed.place, placed.event, true),
+            false => 0,
         }
     }
 
-    /// Makes the gate this CPU's, for the hooks to open.
-    ///
-    /// # Safety
-    ///
-    /// It must have been taken by this plan.
-    pub(crate) unsafe fn install_gate(&self, cpu: &ThisCpu) {
-        // SAFETY: So the register is there, and takes the key: that of another event was tried.
-        unsafe { self.gate.install(self.event, cpu) };
+    /// The gates of a PMU where each counter has its own, and what opens them.
+    #[inline]
+    fn own_gates(&self) -> impl Iterator<Item = (Msr, u64)> + '_ {
+        let slots = match self.pmu.has_global() {
+            true => 0,
+            false => self.slots,
+        };
+        ones(slots)
+            .filter_map(|slot| self.placed(slot as usize))
+            .map(|placed| (msr::select(placed.place), placed.event.perfevtsel(true)))
+    }
+
+    /// The register that lets our counters run, or, where each has its own, the first that is in use.
+    /// 0 closes it. [`msr::NOWHERE`] where there is nothing to count, if that is so.
+    #[inline]
+    pub(crate) const fn gate(&self) -> Msr {
+        self.gate
+    }
+
+    /// What opens the gate.
+    #[inline]
+    pub(crate) const fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Further registers that let one of our counters run each, and what opens them; 0 closes them.
+    /// There are none but on version 1.
+    #[inline]
+    pub(crate) fn further_gates(&self) -> impl Iterator<Item = (Msr, u64)> + '_ {
+        self.own_gates().skip(1)
     }
 
     /// Whether the registers are as they were left, and as the hooks leave the gate, which was found
-    /// like this while a followed task ran or not.
-    pub(crate) fn is_as_left(&self, gate: u64, followed: bool, cpu: &ThisCpu) -> bool {
-        let key = self.gate.key(self.event, true).into();
-        gate == if followed { key } else { 0 }
-            && msr::PERFEVTSEL0.try_read(cpu) == Ok(self.select())
+    /// like this while it should have been `open` or not. All gates are closed by now; what the
+    /// further ones were found like is for the caller to look at.
+    pub(crate) fn is_as_left(&self, gate: u64, open: bool, cpu: &ThisCpu) -> bool {
+        gate == if open { self.key } else { 0 }
+            && self.placed.iter().flatten().all(|placed| {
+                selected(placed.place, cpu).is_ok_and(|value| value == self.behind_gate(placed))
+            })
             && apic::delivers_nmis(cpu)
             && !msr::freezes_on_pmi(cpu)
     }
 
-    /// Whether the counter has overflowed since its period began.
+    /// Whether it may change what is counted that somebody else writes `value` to the register of this
+    /// address. From any context.
+    pub(crate) fn disturbed_by(&self, address: u32, value: u64) -> bool {
+        self.places
+            .iter()
+            .any(|place| msr::of_counter(address, place))
+            || !self.places.is_empty() && msr::of_all_counters(address, value)
+    }
+
+    /// The slots in use.
+    #[inline]
+    pub(crate) fn slots(&self) -> impl Iterator<Item = usize> {
+        ones(self.slots).map(|slot| slot as usize)
+    }
+
+    /// What a slot has.
+    #[inline]
+    fn placed(&self, slot: usize) -> Option<&Placed> {
+        self.placed.get(slot)?.as_ref()
+    }
+
+    /// Where a slot's periods start, if it is in use.
+    #[inline]
+    pub(crate) fn preload(&self, slot: usize) -> Option<&Preload> {
+        Some(&self.placed(slot)?.preload)
+    }
+
+    /// Which of our counters have overflowed since their periods began.
     ///
     /// # Safety
     ///
     /// This CPU must be taken by this plan.
     #[inline]
-    pub(crate) unsafe fn overflowed(&self, cpu: &ThisCpu) -> bool {
-        // SAFETY: The registers exist where they are asked.
-        unsafe {
-            match self.gate {
-                Gate::GlobalCtrl => msr::GLOBAL_STATUS.read(cpu) & msr::COUNTER0 != 0,
-                Gate::EventSelect => self.preload.top_bit_gone(msr::rdpmc0(cpu)),
-            }
-        }
+    pub(crate) unsafe fn overflowed(&self, cpu: &ThisCpu) -> Overflowed {
+        Overflowed(match self.pmu.has_global() {
+            // SAFETY: So it exists.
+            true => self.places.among(unsafe { msr::GLOBAL_STATUS.read(cpu) }),
+            // SAFETY: As promised.
+            false => unsafe { self.without_top_bit(cpu) },
+        })
     }
 
-    /// Acknowledges an overflow, starts the next period, and returns how many are complete.
+    /// Those whose values say that they have.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Plan::overflowed`].
+    unsafe fn without_top_bit(&self, cpu: &ThisCpu) -> Places {
+        let mut overflowed = Places::NONE;
+        for placed in self.slots().filter_map(|slot| self.placed(slot)) {
+            // SAFETY: The counter was taken.
+            let value = unsafe { msr::rdpmc(placed.rdpmc, cpu) };
+            if placed.preload.overflowed(value) {
+                overflowed = overflowed.with(placed.place);
+            }
+        }
+        overflowed
+    }
+
+    /// Whether a slot's counter is one of these.
+    pub(crate) fn is_among(&self, overflowed: Overflowed, slot: usize) -> bool {
+        self.placed(slot)
+            .is_some_and(|placed| overflowed.0.contains(placed.place))
+    }
+
+    /// Acknowledges all overflows, starts the next periods of their counters, and tells `completed` of
+    /// each slot how many are complete. Returns whether there was any. The gates must be closed.
     ///
     /// # Safety
     ///
     /// As for [`Plan::overflowed`].
     #[inline]
-    pub(crate) unsafe fn reload(&self, cpu: &ThisCpu) -> u64 {
-        // SAFETY: The registers exist where they are asked, and take these values.
-        unsafe {
-            // Before the counter is touched: an overflow that a write causes must not be lost with
-            // this one.
-            if self.pmu.has_global() {
-                msr::GLOBAL_OVF_CTRL.write(msr::COUNTER0, cpu);
+    pub(crate) unsafe fn serve(
+        &self,
+        cpu: &ThisCpu,
+        mut completed: impl FnMut(usize, u64),
+    ) -> bool {
+        // SAFETY: As promised.
+        let Overflowed(overflowed) = unsafe { self.overflowed(cpu) };
+        if overflowed.is_empty() {
+            return false;
+        }
+        if self.pmu.has_global() {
+            // Before the counters are touched: an overflow that a write causes must not be lost with
+            // these.
+            // SAFETY: So it exists, and these are bits of counters that there are.
+            unsafe { msr::GLOBAL_OVF_CTRL.write(overflowed.bits(), cpu) };
+        }
+        for place in overflowed.iter() {
+            let slot = self.slot_at.get(place.index()).copied().map(usize::from);
+            let placed = slot.and_then(|slot| Some((slot, self.placed(slot)?)));
+            if let Some((slot, placed)) = placed {
+                // SAFETY: The counter was taken.
+                let value = unsafe { msr::rdpmc(placed.rdpmc, cpu) };
+                let (periods, value) = placed.preload.reload(value);
+                // SAFETY: As above; it takes what its periods start with, and what lies behind.
+                unsafe { placed.counter.write(value, cpu) };
+                completed(slot, periods);
             }
-            let (periods, value) = self.preload.reload(msr::rdpmc0(cpu));
-            self.pmc0.write(value, cpu);
-            periods
+        }
+        true
+    }
+
+    /// Where a slot's counter stands; 0 if the slot is not in use.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Plan::overflowed`].
+    #[inline]
+    pub(crate) unsafe fn value(&self, slot: usize, cpu: &ThisCpu) -> u64 {
+        match self.placed(slot) {
+            // SAFETY: The counter was taken.
+            Some(placed) => unsafe { msr::rdpmc(placed.rdpmc, cpu) },
+            None => 0,
         }
     }
 
-    /// Writes what was found, as far as the CPU takes it (a legacy write of PMC0 has 32 bits): there
-    /// is nobody to tell. The gate must be closed.
+    /// Writes what was found, as far as the CPU takes it (a legacy write of a counter has 32 bits): there
+    /// is nobody to tell. What is as it was found is not written, so that no more is lost than must be.
+    ///
+    /// It may be given back by another plan of this CPU than took it.
     pub(crate) fn give_back(&self, found: &Found, cpu: &ThisCpu) {
         let put = |msr: Msr, value| {
-            let _ = write(msr, value, cpu);
+            let _ = set_if_other(msr, value, cpu);
         };
-        put(self.pmc0, found.pmc0);
+        // Nothing of ours runs on what was not ours.
+        if self.pmu.has_global() {
+            put(msr::GLOBAL_CTRL, 0);
+        } else {
+            for place in self.places.iter() {
+                put(msr::select(place), 0);
+            }
+        }
+        for place in self.pmu.places().iter() {
+            if let Some(&counter) = found.counters.get(place.index()) {
+                put(msr::counter(place, self.full_width), counter);
+            }
+        }
         apic::set_lvtpc(found.lvtpc, cpu);
         let _ = msr::set_freeze_on_pmi(found.freeze_on_pmi, cpu);
         if self.pmu.has_global() {
-            put(msr::GLOBAL_OVF_CTRL, msr::COUNTER0);
+            let ours = self.pmu.places().bits();
+            let status = msr::GLOBAL_STATUS.try_read(cpu).unwrap_or(0);
+            let _ = write(
+                msr::GLOBAL_OVF_CTRL,
+                status & !found.global_status & ours,
+                cpu,
+            );
+            if self.pmu.has_freeze_status() {
+                let lost = found.global_status & !status & (ours | msr::CTR_FRZ);
+                let _ = write(msr::GLOBAL_STATUS_SET, lost, cpu);
+            }
         }
-        if self.pmu.has_freeze_status() {
-            let ours = msr::COUNTER0 | msr::CTR_FRZ;
-            put(msr::GLOBAL_STATUS_SET, found.global_status & ours);
+        if self.pmu.has_fixed() {
+            put(msr::FIXED_CTR_CTRL, found.fixed_ctr_ctrl);
         }
-        for (msr, select) in found.others(&self.pmu) {
+        for ((_, msr), select) in perfevtsels(&self.pmu).zip(found.perfevtsel) {
             put(msr, select);
         }
-        put(msr::PERFEVTSEL0, found.perfevtsel[0]);
         if self.pmu.has_global() {
             put(msr::GLOBAL_CTRL, found.global_ctrl);
         }
+    }
+}
+
+/// Writes a register that does not hold `value` yet.
+fn set_if_other(msr: Msr, value: u64, cpu: &ThisCpu) -> Result<(), Fault> {
+    match read(msr, cpu)? == value {
+        true => Ok(()),
+        false => write(msr, value, cpu),
     }
 }

@@ -3,6 +3,7 @@
 //! Where a C callback that is given no argument finds its object.
 
 use core::{
+    mem::ManuallyDrop,
     ops::Deref,
     ptr::null_mut, //
 };
@@ -49,6 +50,19 @@ impl<T: Send + Sync> Slot<T> {
                 Err(EBUSY)
             }
         }
+    }
+
+    /// A reference to the object, if there is one.
+    ///
+    /// # Safety
+    ///
+    /// The [`Filled`] must not be dropped meanwhile.
+    pub(crate) unsafe fn share(&self) -> Option<Arc<T>> {
+        // SAFETY: As the caller promises, the reference of `Filled` is there, of which this is a copy.
+        let object = unsafe { self.get()? };
+        // SAFETY: The object is an `Arc`'s, and the borrowed reference is left as it is.
+        let arc = ManuallyDrop::new(unsafe { Arc::from_raw(object) });
+        Some(Arc::clone(&arc))
     }
 
     /// The object, if there is one.

@@ -14,6 +14,7 @@ use core::{
 };
 
 use kernel::{
+    alloc::Flags,
     bindings,
     cpu::{
         nr_cpu_ids,
@@ -191,7 +192,7 @@ impl<T: Copy> NmiCell<T> {
     }
 }
 
-/// Defines a `u32` of which each CPU has its own, as a type with `get()` and `set()`.
+/// Defines a word of which each CPU has its own, as a type with `get()` and `set()`.
 ///
 /// It is what `DEFINE_PER_CPU()` makes, found by the CPU's GS base: an access is one instruction, which a
 /// context switch can afford, where an array takes several and an `Atomic` a call.
@@ -199,6 +200,12 @@ impl<T: Copy> NmiCell<T> {
 /// C header: [`include/linux/percpu-defs.h`](srctree/include/linux/percpu-defs.h)
 macro_rules! per_cpu {
     ($(#[$doc:meta])* static $name:ident: u32 = $initial:expr;) => {
+        $crate::smp::per_cpu!(@ ":e", $(#[$doc])* $name, u32, $initial);
+    };
+    ($(#[$doc:meta])* static $name:ident: usize = $initial:expr;) => {
+        $crate::smp::per_cpu!(@ ":r", $(#[$doc])* $name, usize, $initial);
+    };
+    (@ $register:literal, $(#[$doc:meta])* $name:ident, $type:ty, $initial:expr) => {
         $(#[$doc])*
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         struct $name;
@@ -206,17 +213,17 @@ macro_rules! per_cpu {
         const _: () = {
             /// What the kernel copies for each CPU when it loads the module. Never used itself.
             #[link_section = ".data..percpu"]
-            static mut INITIAL: u32 = $initial;
+            static mut INITIAL: $type = $initial;
 
             impl $name {
                 /// This CPU's value.
                 #[inline(always)]
-                fn get(_: &$crate::smp::ThisCpu) -> u32 {
+                fn get(_: &$crate::smp::ThisCpu) -> $type {
                     let value;
                     // SAFETY: As the section is what it is, this reads the CPU's own copy.
                     unsafe {
                         core::arch::asm!(
-                            "mov {value:e}, gs:[rip + {initial}]",
+                            concat!("mov {value", $register, "}, gs:[rip + {initial}]"),
                             value = out(reg) value,
                             initial = sym INITIAL,
                             options(nostack, preserves_flags, readonly),
@@ -227,11 +234,11 @@ macro_rules! per_cpu {
 
                 /// Replaces this CPU's value.
                 #[inline(always)]
-                fn set(value: u32, _: &$crate::smp::ThisCpu) {
+                fn set(value: $type, _: &$crate::smp::ThisCpu) {
                     // SAFETY: As above; nobody else uses it.
                     unsafe {
                         core::arch::asm!(
-                            "mov gs:[rip + {initial}], {value:e}",
+                            concat!("mov gs:[rip + {initial}], {value", $register, "}"),
                             value = in(reg) value,
                             initial = sym INITIAL,
                             options(nostack, preserves_flags),
@@ -244,7 +251,7 @@ macro_rules! per_cpu {
 }
 pub(crate) use per_cpu;
 
-/// A set of CPUs that only grows.
+/// A set of CPUs.
 pub(crate) struct CpuSet(KVec<Atomic<bool>>);
 
 impl CpuSet {
@@ -253,18 +260,38 @@ impl CpuSet {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
-        let mut members = KVec::new();
-        for _ in possible_cpus() {
-            members.push(Atomic::new(false), GFP_KERNEL)?;
+    pub(crate) fn new(flags: Flags) -> Result<Self> {
+        let cpus = nr_cpu_ids() as usize;
+        let mut members = KVec::with_capacity(cpus, flags)?;
+        for _ in 0..cpus {
+            members.push(Atomic::new(false), flags)?;
         }
         Ok(Self(members))
     }
 
     /// Adds this CPU; an NMI may.
     pub(crate) fn insert(&self, cpu: &ThisCpu) {
-        if let Some(member) = self.0.get(cpu.index()) {
-            member.store(true, Relaxed);
+        self.set(cpu.index(), true);
+    }
+
+    /// Removes this CPU.
+    pub(crate) fn remove(&self, cpu: &ThisCpu) {
+        self.set(cpu.index(), false);
+    }
+
+    /// Adds the CPUs of another set.
+    pub(crate) fn extend(&self, other: &Self) {
+        other.iter().for_each(|number| self.set(number, true));
+    }
+
+    /// Removes all.
+    pub(crate) fn clear(&self) {
+        self.iter().for_each(|number| self.set(number, false));
+    }
+
+    fn set(&self, number: usize, is_member: bool) {
+        if let Some(member) = self.0.get(number) {
+            member.store(is_member, Relaxed);
         }
     }
 
@@ -275,9 +302,14 @@ impl CpuSet {
             .is_some_and(|member| member.load(Relaxed))
     }
 
+    /// The CPUs' numbers, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.0.len()).filter(|&number| self.contains(number))
+    }
+
     /// Whether it has no member.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.0.iter().any(|member| member.load(Relaxed))
+        self.iter().next().is_none()
     }
 }
 

@@ -1,137 +1,472 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who is counted: a process, that is all of its threads, or one thread.
-//!
-//! A process is held by its `struct pid` and never by a number or a task: numbers are used again,
-//! and an exec from another thread than the leader swaps the tasks.
-//!
-//! C header: [`include/linux/pid.h`](srctree/include/linux/pid.h)
+//! Who is counted: a process or a thread, what it makes, and what becomes of it.
 
-use core::ptr::NonNull;
+use core::ptr::null_mut;
 
 use kernel::{
-    bindings,
-    fmt::{
-        self,
-        Write, //
-    },
+    bindings, current, fmt,
     prelude::*,
-    sync::aref::ARef,
-    task::Task, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed,
+            Release, //
+        },
+        Arc,
+        SetOnce, //
+    },
+    task::{
+        Kuid,
+        Task, //
+    },
 };
 
-/// A reference to a `struct pid`.
-///
-/// # Invariants
-///
-/// The pointer is valid, and this owns a reference.
-struct PidRef(NonNull<bindings::pid>);
+use crate::{
+    account::{
+        Account,
+        Accounts,
+        Kind,
+        Sums, //
+    },
+    command::Threads,
+    counter::Count,
+    event::Event,
+    pid::{
+        process,
+        runtime,
+        Name,
+        PidRef, //
+    },
+    pmc::Counters,
+    sched_hook,
+    smp::CpuSet, //
+};
 
-// SAFETY: `struct pid` is counted and locked by the kernel, whoever refers to it.
-unsafe impl Send for PidRef {}
-// SAFETY: As above.
-unsafe impl Sync for PidRef {}
-
-impl PidRef {
-    /// The pid that is `number` in the pid namespace of the current process.
-    fn find(number: i32) -> Option<Self> {
-        // SAFETY: Takes any number; returns null or a reference.
-        let pid = unsafe { bindings::find_get_pid(number) };
-        // INVARIANT: As just said.
-        NonNull::new(pid).map(Self)
-    }
-
-    /// The pid of the process that `task` belongs to.
-    fn of_process(task: &Task) -> Option<Self> {
-        // SAFETY: `task` is a task; returns null, if it is reaped, or a reference.
-        let pid = unsafe { bindings::get_task_pid(task.as_ptr(), bindings::pid_type_PIDTYPE_TGID) };
-        // INVARIANT: As just said.
-        NonNull::new(pid).map(Self)
-    }
-
-    /// The task that has this pid in the role of `kind`, unless it is reaped.
-    fn task(&self, kind: bindings::pid_type) -> Option<ARef<Task>> {
-        // SAFETY: By the type invariant; returns null or a reference.
-        let task = unsafe { bindings::get_pid_task(self.0.as_ptr(), kind) };
-        // SAFETY: A `Task` is a `task_struct`, and the reference becomes ours.
-        NonNull::new(task).map(|task| unsafe { ARef::from_raw(task.cast()) })
-    }
-
-    /// Its number in the pid namespace of the current process.
-    fn number(&self) -> i32 {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::pid_vnr(self.0.as_ptr()) }
-    }
+/// One thread of a target that has a line for each.
+pub(crate) struct Thread {
+    pid: PidRef,
+    /// Its name at its end.
+    ended: SetOnce<Name>,
 }
 
-impl Drop for PidRef {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant the reference is ours.
-        unsafe { bindings::put_pid(self.0.as_ptr()) };
-    }
-}
-
-/// The process or the thread that is counted.
-pub(crate) struct Target {
-    /// Of the process, or none: then it is the thread alone.
-    process: Option<PidRef>,
-    /// The thread by which it was named.
-    thread: ARef<Task>,
-    /// Its number for the user, in the pid namespace of the process that loads the module.
-    number: i32,
-}
-
-impl Target {
-    /// The process of which `number` names a thread, in the pid namespace of the current process,
-    /// or, if `thread` is set, that thread alone.
-    ///
-    /// # Errors
-    ///
-    /// `ESRCH` if there is none.
-    pub(crate) fn find(number: i32, thread: bool) -> Result<Self> {
-        let named = PidRef::find(number).ok_or(ESRCH)?;
-        let task = named.task(bindings::pid_type_PIDTYPE_PID).ok_or(ESRCH)?;
-        let process = match thread {
-            true => None,
-            false => Some(PidRef::of_process(&task).ok_or(ESRCH)?),
-        };
+impl Thread {
+    fn new(task: &Task) -> Result<Self> {
         Ok(Self {
-            number: process.as_ref().unwrap_or(&named).number(),
-            process,
-            thread: task,
+            pid: PidRef::of(task, false).ok_or(ESRCH)?,
+            ended: SetOnce::new(),
         })
     }
 
-    /// The thread by which it was named.
-    pub(crate) fn thread(&self) -> ARef<Task> {
-        self.thread.clone()
+    /// Its id in the pid namespace of the current process.
+    pub(crate) fn number(&self) -> i32 {
+        self.pid.number()
     }
 
-    /// The task whose name is the target's. A process that is gone has no leader any more.
-    fn leader(&self) -> ARef<Task> {
-        let leader = match &self.process {
-            Some(process) => process.task(bindings::pid_type_PIDTYPE_TGID),
-            None => None,
-        };
-        leader.unwrap_or_else(|| self.thread())
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.as_ref().is_some()
+    }
+
+    /// Its name, now or at its end.
+    pub(crate) fn name(&self) -> Option<Name> {
+        let now = || self.pid.task(false).map(|task| Name::of(&task));
+        self.ended.copy().or_else(now)
     }
 }
 
-/// `1234 (name)`; the name is the leader's or the thread's of now, with `?` for what would not print
-/// on a line.
+/// An event of a target.
+#[derive(Clone, Copy)]
+pub(crate) struct Column {
+    /// What is counted.
+    pub(crate) event: Event,
+    /// In which slot.
+    pub(crate) slot: usize,
+    /// The events of a period, as the user said, or 0.
+    pub(crate) n: u64,
+}
+
+/// What is asked of a target beside who it is.
+pub(crate) struct Terms {
+    /// One thread, all, or all with an account for each.
+    pub(crate) threads: Threads,
+    /// Whether what it makes counts.
+    pub(crate) inherit: bool,
+    /// Whether each task counts from its next exec on.
+    pub(crate) on_exec: bool,
+    /// Whether its line goes to dmesg.
+    pub(crate) told: bool,
+    /// Who asked for it.
+    pub(crate) owner: Kuid,
+    /// Whether that was somebody who may count anything.
+    pub(crate) privileged: bool,
+    /// How many ended threads keep an account.
+    pub(crate) most_ended: u64,
+}
+
+/// A target.
+pub(crate) struct Target {
+    /// Its number, never used again.
+    pub(crate) id: u64,
+    /// What was asked.
+    pub(crate) terms: Terms,
+    /// Its events, in the order in which they were asked for.
+    pub(crate) columns: KVec<Column>,
+    /// Its accounts.
+    pub(crate) accounts: Accounts,
+    /// Of the process.
+    process_pid: PidRef,
+    /// What names it: of the process, or of the thread alone.
+    pid: PidRef,
+    /// That one's number for the one who asked.
+    number: i32,
+    /// The task and the process that are meant, for comparison.
+    task: *const bindings::task_struct,
+    process: *const bindings::signal_struct,
+    /// The account [`Kind::All`], and [`Kind::Waiting`] if there is one.
+    all: Atomic<*mut Account>,
+    waiting: Atomic<*mut Account>,
+    /// Tasks that are meant and have not exited; far more while the first are still being marked.
+    meant: Atomic<i64>,
+    /// Tasks that are marked, meant or made.
+    marked: Atomic<i64>,
+    /// Threads that have ended and still have an account.
+    ended: Atomic<u64>,
+    /// Whether some task counts: all but those that wait for an exec.
+    begun: Atomic<bool>,
+    paused: Atomic<bool>,
+    over: Atomic<bool>,
+    /// Its name at its end.
+    name: SetOnce<Name>,
+    /// Where somebody else has changed the registers while it was counted.
+    pub(crate) disturbed: CpuSet,
+    /// Where it could not be counted.
+    pub(crate) incomplete: CpuSet,
+}
+
+/// `, incomplete on CPU 3`: what is wrong with a count, if there is such a CPU.
+struct Flaw<'a>(&'static str, &'a CpuSet);
+
+impl fmt::Display for Flaw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(what, cpus) = self;
+        match cpus.is_empty() {
+            true => Ok(()),
+            false => f.write_fmt(fmt!(", {what} on CPU {cpus}")),
+        }
+    }
+}
+
+// SAFETY: `task` and `process` are only compared. All else may be used from any thread.
+unsafe impl Send for Target {}
+// SAFETY: As above; what changes is atomic.
+unsafe impl Sync for Target {}
+
+/// What a target is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It counts whenever it runs.
+    Running,
+    /// None of its tasks has exec'd yet.
+    Waiting,
+    /// It does not count for now.
+    Paused,
+    /// The last of those that were meant has exited.
+    Exited,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Paused => "paused",
+            Self::Exited => "exited",
+        })
+    }
+}
+
+/// More tasks than there can be.
+const MANY: i64 = 1 << 40;
+
+impl Target {
+    /// A target that nobody follows yet, with its accounts.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        id: u64,
+        named: &Task,
+        terms: Terms,
+        columns: KVec<Column>,
+    ) -> Result<Arc<Self>> {
+        let on_exec = terms.on_exec;
+        let of_process = PidRef::of(named, true).ok_or(ESRCH)?;
+        let pid = match terms.threads {
+            Threads::One => PidRef::of(named, false).ok_or(ESRCH)?,
+            Threads::Together | Threads::Each => PidRef::of(named, true).ok_or(ESRCH)?,
+        };
+        let target = Self {
+            id,
+            terms,
+            columns,
+            accounts: Accounts::new(),
+            number: pid.number(),
+            process_pid: of_process,
+            pid,
+            task: named.as_ptr(),
+            process: process(named),
+            all: Atomic::new(null_mut()),
+            waiting: Atomic::new(null_mut()),
+            meant: Atomic::new(MANY),
+            marked: Atomic::new(0),
+            ended: Atomic::new(0),
+            begun: Atomic::new(!on_exec),
+            paused: Atomic::new(false),
+            over: Atomic::new(false),
+            name: SetOnce::new(),
+            disturbed: CpuSet::new(GFP_KERNEL)?,
+            incomplete: CpuSet::new(GFP_KERNEL)?,
+        };
+        let target = Arc::new(target, GFP_KERNEL)?;
+        let account = |kind| Account::new(target.clone(), kind, GFP_KERNEL);
+        let (all, waiting) = (account(Kind::All)?, account(Kind::Waiting)?);
+        target
+            .all
+            .store(target.accounts.push(all).as_ptr(), Release);
+        target
+            .waiting
+            .store(target.accounts.push(waiting).as_ptr(), Release);
+        Ok(target)
+    }
+
+    /// The account of all that has none of its own.
+    pub(crate) fn all(&self) -> &Account {
+        // SAFETY: It is there since `new()`, and is freed with the target only.
+        unsafe { &*self.all.load(Acquire) }
+    }
+
+    fn waiting(&self) -> &Account {
+        // SAFETY: As above.
+        unsafe { &*self.waiting.load(Acquire) }
+    }
+
+    /// What names it, its process's or thread's number in the pid namespace of the current process, or 0.
+    pub(crate) fn number(&self) -> i32 {
+        self.pid.number()
+    }
+
+    /// The same of its process.
+    pub(crate) fn process_number(&self) -> i32 {
+        self.process_pid.number()
+    }
+
+    /// Its name, now or at its end.
+    pub(crate) fn name(&self) -> Option<Name> {
+        let process = !matches!(self.terms.threads, Threads::One);
+        let now = || self.pid.task(process).map(|task| Name::of(&task));
+        self.name.copy().or_else(now)
+    }
+
+    /// Whether what its tasks do is counted now.
+    pub(crate) fn counts(&self) -> bool {
+        !self.paused.load(Relaxed) && !self.over.load(Relaxed)
+    }
+
+    /// What it is now.
+    pub(crate) fn state(&self) -> State {
+        if self.name.as_ref().is_some() {
+            State::Exited
+        } else if self.paused.load(Relaxed) {
+            State::Paused
+        } else if !self.begun.load(Relaxed) {
+            State::Waiting
+        } else {
+            State::Running
+        }
+    }
+
+    /// Whether more threads have ended than may keep an account.
+    pub(crate) fn has_too_many_ended(&self) -> bool {
+        self.ended.load(Relaxed) > self.terms.most_ended
+    }
+
+    /// That many accounts of ended threads are gone.
+    pub(crate) fn has_folded(&self, accounts: u64) {
+        self.ended.fetch_sub(accounts, Relaxed);
+    }
+
+    /// Whether a task bears a mark of it.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marked.load(Relaxed) > 0
+    }
+
+    /// Stops counting for now, or goes on. The CPUs have to be told.
+    pub(crate) fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Relaxed);
+    }
+
+    /// Whether it does not count for now.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.load(Relaxed)
+    }
+
+    /// Stops counting for good, and returns whether it was not yet over. The CPUs have to be told.
+    pub(crate) fn set_over(&self) -> bool {
+        !self.over.xchg(true, Full)
+    }
+
+    /// Has all tasks followed that are meant and live.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if one of them is counted already, `ESRCH` if all of them are exiting.
+    pub(crate) fn follow(&self, hook: &sched_hook::Registration<Account>, named: &Task) -> Result {
+        let one = matches!(self.terms.threads, Threads::One);
+        let followed = hook.follow(named, one, |task| {
+            self.marked.fetch_add(1, Relaxed);
+            match self.terms.on_exec {
+                true => self.waiting(),
+                false => self.account_of(task),
+            }
+        })?;
+        // Those that have exited meanwhile are in here.
+        let all = i64::try_from(followed)?;
+        let others = MANY.wrapping_sub(all);
+        match self.meant.fetch_sub(others, Full) == others {
+            true => Err(ESRCH),
+            false => Ok(()),
+        }
+    }
+
+    /// Where what `task` does goes from now on, and nothing of what it did before.
+    fn account_of(&self, task: &Task) -> &Account {
+        let account = match self.terms.threads {
+            Threads::Each => self.own_account(task).unwrap_or(self.all()),
+            Threads::Together | Threads::One => self.all(),
+        };
+        account.clock.begin(runtime(task));
+        account
+    }
+
+    /// A new account for one thread.
+    fn own_account(&self, task: &Task) -> Result<&Account> {
+        let flags = GFP_ATOMIC | __GFP_NOWARN;
+        let thread = Kind::Thread(Thread::new(task)?);
+        let account = Account::new(self.all().target().clone(), thread, flags)?;
+        // SAFETY: It stays until nobody uses it any more.
+        Ok(unsafe { self.accounts.push(account).as_ref() })
+    }
+
+    /// Whether `task` is one of those that are meant, and not only made by one.
+    fn means(&self, task: &Task) -> bool {
+        match self.terms.threads {
+            Threads::One => task.as_ptr().cast_const() == self.task,
+            Threads::Together | Threads::Each => process(task) == self.process,
+        }
+    }
+
+    /// A task with `account` has made `child`. Returns where what that does goes.
+    pub(crate) fn forked<'a>(&'a self, account: &'a Account, child: &Task) -> Option<&'a Account> {
+        let meant = self.means(child);
+        if !meant && !self.terms.inherit {
+            return None;
+        }
+        self.marked.fetch_add(1, Relaxed);
+        if meant {
+            self.meant.fetch_add(1, Relaxed);
+        }
+        Some(match account.kind() {
+            Kind::Waiting => account,
+            Kind::All | Kind::Thread(_) => match self.terms.threads {
+                Threads::Each => self.own_account(child).unwrap_or(self.all()),
+                Threads::Together | Threads::One => account,
+            },
+        })
+    }
+
+    /// The current task, with `account`, has exec'd, and the new program may be `privileged`. Returns
+    /// where what it does goes from now on.
+    pub(crate) fn execed<'a>(
+        &'a self,
+        account: &'a Account,
+        privileged: bool,
+    ) -> Option<&'a Account> {
+        if privileged && !self.terms.privileged {
+            return None;
+        }
+        Some(match account.kind() {
+            Kind::Waiting => {
+                self.begun.store(true, Relaxed);
+                self.account_of(current!())
+            }
+            Kind::All | Kind::Thread(_) => account,
+        })
+    }
+
+    /// The current task, with `account`, counts no more. Returns whether it was the last of those that
+    /// were meant.
+    pub(crate) fn left(&self, account: &Account) -> bool {
+        let task: &Task = current!();
+        if let Kind::Thread(thread) = account.kind() {
+            thread.ended.populate(Name::of(task));
+            self.ended.fetch_add(1, Relaxed);
+        }
+        if !matches!(account.kind(), Kind::Waiting) {
+            account.clock.end(runtime(task));
+        }
+        self.marked.fetch_sub(1, Relaxed);
+        self.means(task) && self.meant.fetch_sub(1, Full) == 1
+    }
+
+    /// Notes where its counts may be wrong.
+    pub(crate) fn note_flaws(&self, counters: &Counters) {
+        self.disturbed.extend(counters.disturbed());
+        self.incomplete.extend(counters.incomplete());
+    }
+
+    /// The lines in dmesg, one an event, for what is settled of it.
+    pub(crate) fn report(&self, remark: &str) {
+        let disturbed = Flaw("disturbed", &self.disturbed);
+        let incomplete = Flaw("incomplete", &self.incomplete);
+        let sums = self.sums();
+        for &Column { event, slot, .. } in &self.columns {
+            let count = sums.get(slot).copied().unwrap_or_default();
+            let Count { events, overflows } = count;
+            let unit = event.unit();
+            pr_info!("pid {self}: {events} {unit}, {overflows} overflows, event {event}{remark}{disturbed}{incomplete}\n");
+        }
+    }
+
+    /// What was counted, of all its accounts.
+    pub(crate) fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        for account in self.accounts.iter() {
+            for (sum, count) in sums.iter_mut().zip(&account.sums()) {
+                sum.add(count);
+            }
+        }
+        sums
+    }
+
+    /// The last of those that were meant has exited, and all that they did is counted.
+    pub(crate) fn finish(&self) {
+        if let Some(name) = self.name() {
+            self.name.populate(name);
+        }
+    }
+}
+
+/// As in the line for dmesg: its number where it was asked for, and its name.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (", self.number)?;
-        let leader = self.leader();
-        // SAFETY: The task is valid, and the name an array of bytes; what is read while it changes is
-        // a mixture at worst.
-        let name = unsafe { (&raw const (*leader.as_ptr()).comm).read_volatile() };
-        for byte in name.into_iter().take_while(|&byte| byte != 0) {
-            f.write_char(match byte {
-                b' '..=b'~' => char::from(byte),
-                _ => '?',
-            })?;
+        if let Some(name) = self.name() {
+            name.fmt(f)?;
         }
-        f.write_char(')')
+        f.write_str(")")
     }
 }

@@ -15,3 +15,5 @@ mod counter;
 mod cpuid;
 #[path = "../../event.rs"]
 mod event;
+#[path = "../../placement.rs"]
+mod placement;

@@ -1,34 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Takes the scheduler's hooks, as another user of them would, and does nothing with them. */
+/* Takes the scheduler's hooks, as another user of them would, and follows nobody. */
 
 #include <linux/module.h>
 #include <linux/sched/hook.h>
-#include <linux/sched/task.h>
 
-static void nothing(void)
+static void in(void *mark)
+{
+}
+
+static void out(void *next)
 {
 }
 
 static const struct sched_hook hook = {
-	.in = nothing,
-	.out = nothing,
+	.in = in,
+	.out = out,
 };
-static struct sched_mark mark;
-static struct task_struct *loader;
 
 static int __init hook_user_init(void)
 {
-	int err = sched_hook_register(&hook, &mark, current, PIDTYPE_PID);
-
-	if (!err)
-		loader = get_task_struct(current);
-	return err;
+	return sched_hook_register(&hook);
 }
 
 static void __exit hook_user_exit(void)
 {
-	sched_hook_unregister(&hook, &mark);
-	put_task_struct(loader);
+	sched_hook_unregister();
 }
 
 module_init(hook_user_init);

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The PMU, as long as somebody is counted: taken from perf, with all that calls us about it.
+
+use core::{
+    ffi::CStr,
+    ptr::{
+        from_ref,
+        null, //
+    }, //
+};
+
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    task::Task, //
+};
+
+use crate::{
+    account::Account,
+    cpuhp,
+    gate,
+    msr,
+    msr_trace,
+    nmi,
+    pmc::Counters,
+    power,
+    refusal::{
+        self,
+        lament_cpu,
+        refuse,
+        refuse_cpu, //
+    },
+    sched_hook,
+    setup::{
+        Fault,
+        Job, //
+    },
+    slot::{
+        Filled,
+        Slot, //
+    },
+    smp::ThisCpu,
+    targets, //
+};
+
+/// The PMU, taken.
+///
+/// The fields are dropped in this order, so that whatever uses something goes before it.
+pub(crate) struct Pmu {
+    hook: sched_hook::Registration<Account>,
+    _trace: Pin<KBox<msr_trace::Registration<Counters>>>,
+    _power: Pin<KBox<power::Registration<Counters>>>,
+    _cpus: cpuhp::Registration<Counters>,
+    _nmi: Pin<KBox<nmi::Registration<Counters>>>,
+    counters: Filled<Counters>,
+    _reservation: msr::Reservation,
+}
+
+impl Pmu {
+    /// Takes the PMU of every CPU for a job. Nobody is followed yet.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be, after a line that says so.
+    pub(crate) fn take(job: Job) -> Result<Self> {
+        let reservation = msr::Reservation::new().map_err(|error| {
+            refuse(
+                error,
+                fmt!("the PMU is in use, by perf or the NMI watchdog: end perf, or run `sysctl kernel.nmi_watchdog=0`"),
+            )
+        })?;
+        let counters = Arc::new(Counters::new(job)?, GFP_KERNEL)?;
+        let filled = hooks().fill(counters.clone())?;
+        let nmi = KBox::pin_init(nmi::Registration::new(counters.clone()), GFP_KERNEL)?;
+        let cpus = cpuhp::Registration::new(counters.clone())?;
+        let power = KBox::pin_init(power::Registration::new(counters.clone()), GFP_KERNEL)?;
+        let trace = KBox::pin_init(msr_trace::Registration::new(counters), GFP_KERNEL)?;
+        let hook = sched_hook::Registration::new().inspect_err(|_| cpuhp::lament_taken())?;
+        Ok(Self {
+            hook,
+            _trace: trace,
+            _power: power,
+            _cpus: cpus,
+            _nmi: nmi,
+            counters: filled,
+            _reservation: reservation,
+        })
+    }
+
+    /// Has all CPUs do another job.
+    ///
+    /// # Errors
+    ///
+    /// Why one cannot, after a line that says so; all is as it was then.
+    pub(crate) fn change(&self, job: Job) -> Result {
+        let _hold = cpuhp::Hold::new();
+        self.counters
+            .change(job)
+            .map_err(|(number, fault)| refuse_cpu(number, fault))
+    }
+
+    /// The hooks.
+    pub(crate) fn hook(&self) -> &sched_hook::Registration<Account> {
+        &self.hook
+    }
+
+    /// The counters.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+/// Where hooks find the counters.
+fn hooks() -> &'static Slot<Counters> {
+    static SLOT: Slot<Counters> = Slot::new();
+    &SLOT
+}
+
+/// The counters, for a hook.
+fn counters<'a>() -> Option<&'a Counters> {
+    // SAFETY: `Pmu` empties the slot only after the last call.
+    unsafe { hooks().get() }
+}
+
+/// What the hooks do where the gate alone is not enough; apart, so that it costs the others nothing.
+impl Account {
+    #[cold]
+    #[inline(never)]
+    fn arrived_anew(&self, cpu: &ThisCpu) {
+        if let Some(counters) = counters() {
+            counters.arrived(self, cpu);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn left_to(next: Option<&Self>, cpu: &ThisCpu) {
+        if let Some(counters) = counters() {
+            counters.left(next, cpu);
+        }
+    }
+}
+
+impl sched_hook::Mark for Account {
+    #[inline(always)]
+    fn arrived(&self, cpu: &ThisCpu) {
+        if !gate::resume(self, cpu) {
+            self.arrived_anew(cpu);
+        }
+    }
+
+    #[inline(always)]
+    fn left(next: Option<&Self>, cpu: &ThisCpu) {
+        if !gate::suspend(next.map_or(null(), from_ref), cpu) {
+            Self::left_to(next, cpu);
+        }
+    }
+
+    fn forked(&self, child: &Task) -> Option<&Self> {
+        self.target().forked(self, child)
+    }
+
+    fn execed(&self, privileged: bool) -> Option<&Self> {
+        let account = self.target().execed(self, privileged);
+        if account.is_none() {
+            self.exited();
+        }
+        account
+    }
+
+    fn exited(&self) {
+        let target = self.target();
+        // Otherwise it is being removed while it lives.
+        let has_died = target.left(self) && target.set_over();
+        if has_died {
+            if let Some(counters) = counters() {
+                counters.look_everywhere();
+                target.note_flaws(counters);
+            }
+            target.finish();
+            if target.terms.told {
+                target.report("");
+            }
+        }
+        if has_died || target.has_too_many_ended() {
+            targets::tidy_soon();
+        }
+    }
+}
+
+impl nmi::Handler for Counters {
+    const NAME: &'static CStr = c"pmu_count";
+
+    fn slot() -> &'static Slot<Self> {
+        static SLOT: Slot<Counters> = Slot::new();
+        &SLOT
+    }
+
+    fn handle(&self, cpu: &ThisCpu) -> nmi::Return {
+        match self.service_pmi(cpu) {
+            true => nmi::Return::Handled,
+            false => nmi::Return::Done,
+        }
+    }
+}
+
+impl cpuhp::Callbacks for Counters {
+    const NAME: &'static CStr = c"pmu_count:starting";
+
+    fn slot() -> &'static Slot<Self> {
+        static SLOT: Slot<Counters> = Slot::new();
+        &SLOT
+    }
+
+    fn online(&self, cpu: &ThisCpu) -> Result {
+        match self.program(cpu) {
+            Ok(taken) => tell_taken(cpu, taken),
+            Err(fault) => return Err(refuse_cpu(cpu.index() as u32, fault)),
+        }
+        Ok(())
+    }
+
+    fn starting(&self, cpu: &ThisCpu) {
+        tell_late(cpu, self.program_late(cpu));
+    }
+
+    fn dying(&self, cpu: &ThisCpu) {
+        self.restore(cpu);
+    }
+}
+
+impl power::Callbacks for Counters {
+    fn sleeps(&self, cpu: &ThisCpu) {
+        self.restore(cpu);
+    }
+
+    fn wakes(&self, cpu: &ThisCpu) {
+        tell_late(cpu, self.program_late(cpu));
+    }
+
+    fn goes_down(&self) {
+        self.restore_all();
+    }
+}
+
+impl msr_trace::Observer for Counters {
+    fn matters(address: u32, value: u64) -> bool {
+        msr::of_pmu(address, value)
+    }
+
+    fn written(&self, address: u32, value: u64, cpu: &ThisCpu) {
+        self.meddled_with(address, value, cpu);
+    }
+}
+
+/// Says that somebody's counter was taken.
+fn tell_taken(cpu: &ThisCpu, taken: Option<u8>) {
+    if let Some(counter) = taken.map(refusal::Counter) {
+        pr_warn!(
+            "CPU {}: {counter} was running: taken over (force=1)\n",
+            cpu.index()
+        );
+    }
+}
+
+/// Says what became of a CPU that came late.
+fn tell_late(cpu: &ThisCpu, programmed: Result<Option<u8>, Fault>) {
+    match programmed {
+        Ok(taken) => tell_taken(cpu, taken),
+        Err(fault) => lament_cpu(cpu, fault),
+    }
+}

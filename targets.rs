@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! All targets: how they come, are commanded and go, and which events the PMU counts for them.
+
+use core::ptr::from_ref;
+
+use kernel::{
+    bindings,
+    new_condvar,
+    new_mutex,
+    new_work,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        Arc,
+        CondVar,
+        Mutex, //
+    },
+    task::Task,
+    workqueue::{
+        self,
+        impl_has_work,
+        HasWork,
+        Work,
+        WorkItem, //
+    }, //
+};
+
+use crate::{
+    account::{
+        Account,
+        Kind, //
+    },
+    command::{
+        Command,
+        Request,
+        Which, //
+    },
+    pid::{
+        process,
+        runtime,
+        PidRef, //
+    },
+    pmu::Pmu,
+    refusal::{
+        refuse,
+        refuse_cpu, //
+    },
+    rights::Caller,
+    sched_hook,
+    setup::{
+        Job,
+        Wanted,
+        MOST, //
+    },
+    slot::Slot,
+    smp::{
+        on_this_cpu,
+        CpuSet, //
+    },
+    target::{
+        Column,
+        State,
+        Target,
+        Terms, //
+    },
+};
+
+/// What the module was loaded with.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// Most targets at a time, those included that have exited.
+    pub(crate) targets: usize,
+    /// Most ended threads of a target that keep an account.
+    pub(crate) threads: u64,
+    /// Whether to take counters that somebody has left running.
+    pub(crate) force: bool,
+}
+
+/// An event that is counted, and by how many columns of targets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Used {
+    wanted: Wanted,
+    columns: usize,
+}
+
+/// The events that are counted, each in the slot that it keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Slots([Option<Used>; MOST]);
+
+impl Slots {
+    /// Finds a place for what `column` wants, and notes it there.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the event is counted with another N, `ENOSPC` if there is no slot, after a line that
+    /// says so.
+    fn enter(&mut self, wanted: Wanted) -> Result<usize> {
+        let event = wanted.event;
+        let same = |used: &Option<Used>| used.is_some_and(|used| used.wanted.event == event);
+        let found = self.0.iter().position(same);
+        let free = || self.0.iter().position(Option::is_none);
+        let slot = found.or_else(free).ok_or_else(|| {
+            refuse(
+                ENOSPC,
+                fmt!("event {}: {MOST} different events are counted already, which is the most; remove a target", event.named()),
+            )
+        })?;
+        let Some(place) = self.0.get_mut(slot) else {
+            return Err(ENOSPC);
+        };
+        match place {
+            Some(used) if wanted.n != 0 && wanted.n != used.wanted.n => {
+                return Err(refuse(
+                    EBUSY,
+                    fmt!(
+                        "event {} n={}: it is counted with n={} already: take that, or leave n out",
+                        event.named(),
+                        wanted.n,
+                        used.wanted.n
+                    ),
+                ));
+            }
+            Some(used) => used.columns += 1,
+            None => *place = Some(Used { wanted, columns: 1 }),
+        }
+        Ok(slot)
+    }
+
+    /// Forgets a target's columns.
+    fn leave(&mut self, target: &Target) {
+        for column in &target.columns {
+            if let Some(place) = self.0.get_mut(column.slot) {
+                *place = place
+                    .take()
+                    .filter(|used| used.columns > 1)
+                    .map(|used| Used {
+                        columns: used.columns - 1,
+                        ..used
+                    });
+            }
+        }
+    }
+
+    /// What the PMU has to do, if anything.
+    fn job(&self, force: bool) -> Option<Job> {
+        let slots = self.0.map(|used| used.map(|used| used.wanted));
+        slots
+            .iter()
+            .any(Option::is_some)
+            .then_some(Job { slots, force })
+    }
+}
+
+/// A target in the table.
+struct Entry {
+    target: Arc<Target>,
+    /// The task by which it was named, as long as it is followed.
+    followed: Option<ARef<Task>>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // SAFETY: It is followed no more when it is taken out of the table (`Table::unfollow()`).
+        unsafe { self.target.accounts.take().free() };
+    }
+}
+
+/// What is behind the lock.
+struct Table {
+    entries: KVec<Entry>,
+    /// The youngest target's.
+    last_id: u64,
+    slots: Slots,
+    /// As long as somebody is followed.
+    pmu: Option<Pmu>,
+    force: bool,
+}
+
+impl Table {
+    /// Has the PMU count what `slots` say.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot, after a line that says so; all is as it was then.
+    fn fit(&mut self, slots: Slots) -> Result {
+        match (slots.job(self.force), &self.pmu) {
+            (None, _) => self.pmu = None,
+            (Some(job), None) => self.pmu = Some(Pmu::take(job)?),
+            (Some(job), Some(pmu))
+                if self
+                    .slots
+                    .job(self.force)
+                    .is_none_or(|old| old.slots != job.slots) =>
+            {
+                pmu.change(job)?;
+            }
+            (Some(_), Some(_)) => {}
+        }
+        self.slots = slots;
+        Ok(())
+    }
+
+    /// Has a target followed, whose events the PMU counts.
+    fn follow(&self, target: &Target, named: &Task) -> Result {
+        let pmu = self.pmu.as_ref().ok_or(ENODEV)?;
+        target.follow(pmu.hook(), named)?;
+        pmu.counters().look_everywhere();
+        Ok(())
+    }
+
+    /// Stops counting a target for good. On return no task is marked with an account of it, no CPU holds
+    /// a part, and no hook uses one.
+    fn unfollow(&self, target: &Target) {
+        let Some(pmu) = &self.pmu else {
+            return;
+        };
+        // From here on no gate is opened for it, and who is marked may lose the mark while it runs.
+        target.set_over();
+        pmu.counters().look_everywhere();
+        if target.is_marked() {
+            pmu.hook()
+                .for_each(|_, account| Some(account).filter(|account| !account.is_of(target)));
+        }
+        sched_hook::wait_for_users();
+        target.note_flaws(pmu.counters());
+    }
+
+    /// Gives back all that a target holds.
+    fn retire(&mut self, entry: &mut Entry) {
+        if entry.followed.is_none() {
+            return;
+        }
+        self.unfollow(&entry.target);
+        entry.followed = None;
+        let mut slots = self.slots;
+        slots.leave(&entry.target);
+        // To count less takes nothing.
+        let _ = self.fit(slots);
+    }
+
+    /// Retires those that have exited, and folds accounts of ended threads where there are too many.
+    fn tidy(&mut self) {
+        let mut entries = core::mem::take(&mut self.entries);
+        for entry in &mut entries {
+            if entry.target.state() == State::Exited {
+                self.retire(entry);
+            }
+            if entry.target.has_too_many_ended() {
+                self.fold(&entry.target);
+            }
+        }
+        self.entries = entries;
+    }
+
+    /// Sums the accounts of the oldest ended threads up, so that no more are left than may be.
+    fn fold(&self, target: &Target) {
+        let Ok(holders) = CpuSet::new(GFP_KERNEL) else {
+            return;
+        };
+        let mut keep = target.terms.most_ended;
+        let mut folded = 0;
+        // The youngest come first.
+        let chain = target.accounts.unlink(|account| {
+            let has_ended = matches!(account.kind(), Kind::Thread(thread) if thread.has_ended());
+            let goes = has_ended && keep == 0;
+            keep = keep.saturating_sub(has_ended.into());
+            folded += u64::from(goes);
+            goes
+        });
+        target.has_folded(folded);
+        sched_hook::wait_for_users();
+        if let Some(pmu) = &self.pmu {
+            pmu.counters().gather(chain.iter(), &holders);
+        }
+        chain
+            .iter()
+            .for_each(|account| target.all().absorb(account));
+        // SAFETY: Their threads have exited, and no hook uses them after that; what CPUs held is gathered.
+        unsafe { chain.free() };
+    }
+
+    /// Notes how long all that live have run.
+    fn see_runtimes(&self) {
+        let accounts = || {
+            self.entries
+                .iter()
+                .flat_map(|entry| entry.target.accounts.iter())
+        };
+        accounts().for_each(|account| account.clock.look());
+        if let Some(pmu) = &self.pmu {
+            pmu.hook().for_each(|task, account| {
+                account.clock.see(runtime(task));
+                Some(account)
+            });
+        }
+    }
+
+    /// The entry that is meant and that the caller may use: one that runs before one that has exited,
+    /// then the youngest.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`, after a line that says so.
+    fn find(&self, which: Which, caller: &Caller) -> Result<usize> {
+        let is_meant = |target: &Target| match which {
+            Which::Id(id) => target.id == id,
+            Which::Pid(pid) => target.number() == pid,
+        };
+        self.entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| is_meant(&entry.target) && caller.may_use(&entry.target.terms))
+            .max_by_key(|(_, entry)| (entry.target.state() != State::Exited, entry.target.id))
+            .map(|(index, _)| index)
+            .ok_or_else(|| match which {
+                Which::Id(id) => refuse(ENOENT, fmt!("id={id}: there is no such target of yours: read the device to see which there are")),
+                Which::Pid(pid) => refuse(ENOENT, fmt!("pid={pid}: it is no target of yours: read the device to see which there are")),
+            })
+    }
+
+    /// The target that is meant, which must not have exited.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` and `ESRCH`, after a line that says so.
+    fn find_alive(&self, which: Which, caller: &Caller) -> Result<&Target> {
+        let index = self.find(which, caller)?;
+        let target = &self.entries.get(index).ok_or(ENOENT)?.target;
+        match target.state() {
+            State::Exited => Err(refuse(
+                ESRCH,
+                fmt!(
+                    "target id={} has exited: there is nothing to pause or resume; remove it",
+                    target.id
+                ),
+            )),
+            _ => Ok(target),
+        }
+    }
+
+    /// Which target counts `task`, or another thread of its process, already.
+    fn whose(&self, named: &Task) -> u64 {
+        let mut id = 0;
+        if let Some(pmu) = &self.pmu {
+            pmu.hook().for_each(|task, account| {
+                if process(task) == process(named) {
+                    id = account.target().id;
+                }
+                Some(account)
+            });
+        }
+        id
+    }
+}
+
+/// All targets.
+#[pin_data]
+pub(crate) struct Targets {
+    #[pin]
+    table: Mutex<Table>,
+    /// A target has exited, or was removed.
+    #[pin]
+    changed: CondVar,
+    #[pin]
+    work: Work<Self>,
+    limits: Limits,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Targets { self.work }
+}
+
+impl WorkItem for Targets {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.tidy();
+    }
+}
+
+/// Where hooks and the device find them.
+pub(crate) fn slot() -> &'static Slot<Targets> {
+    static SLOT: Slot<Targets> = Slot::new();
+    &SLOT
+}
+
+/// A target has exited, or has accounts of too many ended threads: tidies up as soon as that may sleep.
+/// For hooks.
+pub(crate) fn tidy_soon() {
+    // SAFETY: Nobody is followed any more when the slot is emptied.
+    if let Some(targets) = unsafe { slot().share() } {
+        // SAFETY: It is there for good. The one that `workqueue::system()` gives warns of its use.
+        let queue = unsafe { workqueue::Queue::from_raw(bindings::system_dfl_wq) };
+        // If it is queued already, that is soon enough.
+        let _ = queue.enqueue(targets);
+    }
+}
+
+impl Targets {
+    /// No targets.
+    pub(crate) fn new(limits: Limits) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            table <- new_mutex!(Table {
+                entries: KVec::new(),
+                last_id: 0,
+                slots: Slots::default(),
+                pmu: None,
+                force: limits.force,
+            }),
+            changed <- new_condvar!(),
+            work <- new_work!("pmu_count:tidy"),
+            limits,
+        })
+    }
+
+    /// Carries out a command; `wait` says whether one may.
+    ///
+    /// # Errors
+    ///
+    /// The errno that fits, after a line that says why and how to mend it; nothing was done then.
+    pub(crate) fn execute(&self, command: &Command, caller: &Caller, wait: bool) -> Result {
+        match *command {
+            Command::Add(ref request) => self.add(request, caller, false),
+            Command::Remove(which) => self.remove(which, caller),
+            Command::Reset(which) => self.reset(which, caller),
+            Command::Pause(which) => self.set_paused(which, caller, true),
+            Command::Resume(which) => self.set_paused(which, caller, false),
+            Command::Wait(which) => self.wait(which, caller, wait),
+        }
+    }
+
+    /// Counts somebody more, whose line goes to dmesg if it is `told`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Targets::execute`].
+    pub(crate) fn add(&self, request: &Request, caller: &Caller, told: bool) -> Result {
+        let mut table = self.table.lock();
+        let pid = request.pid;
+
+        if table.entries.len() >= self.limits.targets {
+            return Err(refuse(
+                ENOSPC,
+                fmt!("there are {} targets, which is the most: remove one, or load the module with targets=<more>", self.limits.targets),
+            ));
+        }
+        let named = PidRef::find(pid)
+            .and_then(|pid| pid.task(false))
+            .ok_or_else(|| refuse(ESRCH, fmt!("pid={pid}: there is no such process")))?;
+        if !caller.may_count(&named) {
+            return Err(refuse(
+                EPERM,
+                fmt!("pid={pid}: it is not yours to count: that takes CAP_PERFMON, and one who has opened the device with it"),
+            ));
+        }
+        let mut slots = table.slots;
+        let mut columns = KVec::new();
+        for event in request.events.iter() {
+            if event.counts_kernel() && !caller.privileged {
+                return Err(refuse(
+                    EPERM,
+                    fmt!("event {}: counting the kernel takes CAP_PERFMON: leave it out with kernel=0 or :u", event.named()),
+                ));
+            }
+            let n = request.n;
+            let slot = slots.enter(Wanted { event, n })?;
+            columns.push(Column { event, slot, n }, GFP_KERNEL)?;
+        }
+        // What this CPU says of it, without a look at its registers.
+        if let Some(job) = slots.job(self.limits.force) {
+            on_this_cpu(|cpu| {
+                let plan = job
+                    .plan(cpu)
+                    .map_err(|fault| refuse_cpu(cpu.index() as u32, fault))?;
+                for column in &mut columns {
+                    column.n = plan.preload(column.slot).map_or(0, |preload| preload.n());
+                }
+                Ok::<(), Error>(())
+            })?;
+        }
+        let terms = Terms {
+            threads: request.threads,
+            inherit: request.inherit,
+            on_exec: request.on_exec,
+            told,
+            owner: caller.uid,
+            privileged: caller.privileged,
+            most_ended: self.limits.threads,
+        };
+        table.entries.reserve(1, GFP_KERNEL)?;
+        let id = table.last_id.wrapping_add(1);
+        let entry = Entry {
+            target: Target::new(id, &named, terms, columns)?,
+            followed: Some(named.clone()),
+        };
+        let before = table.slots;
+        table.fit(slots)?;
+        if let Err(error) = table.follow(&entry.target, &named) {
+            let told = match error {
+                EEXIST => refuse(
+                    error,
+                    fmt!(
+                        "pid={pid}: it is counted already, as target id={}: remove that first",
+                        table.whose(&named)
+                    ),
+                ),
+                ESRCH => refuse(error, fmt!("pid={pid}: the process is already exiting")),
+                _ => error,
+            };
+            table.unfollow(&entry.target);
+            // It can: it did.
+            let _ = table.fit(before);
+            return Err(told);
+        }
+        table.last_id = id;
+        table.entries.push(entry, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Stops counting a target, and forgets it.
+    fn remove(&self, which: Which, caller: &Caller) -> Result {
+        let mut table = self.table.lock();
+        let index = table.find(which, caller)?;
+        let mut entry = table.entries.remove(index).map_err(|_| ENOENT)?;
+        table.retire(&mut entry);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Begins anew to count a target.
+    fn reset(&self, which: Which, caller: &Caller) -> Result {
+        let table = self.table.lock();
+        let index = table.find(which, caller)?;
+        table.see_runtimes();
+        if let Some(entry) = table.entries.get(index) {
+            if let Some(pmu) = &table.pmu {
+                pmu.counters()
+                    .gather(entry.target.accounts.iter(), &CpuSet::new(GFP_KERNEL)?);
+            }
+            entry.target.accounts.iter().for_each(Account::reset);
+        }
+        Ok(())
+    }
+
+    /// Stops counting a target for now, or goes on.
+    fn set_paused(&self, which: Which, caller: &Caller, paused: bool) -> Result {
+        let table = self.table.lock();
+        let target = table.find_alive(which, caller)?;
+        if target.is_paused() == paused {
+            return Ok(());
+        }
+        table.see_runtimes();
+        for account in target.accounts.iter() {
+            match paused {
+                true => account.clock.pause(),
+                false => account.clock.resume(),
+            }
+        }
+        target.set_paused(paused);
+        if let Some(pmu) = &table.pmu {
+            pmu.counters().look_everywhere();
+        }
+        Ok(())
+    }
+
+    /// Waits until a target has exited.
+    fn wait(&self, which: Which, caller: &Caller, may_wait: bool) -> Result {
+        let mut table = self.table.lock();
+        let index = table.find(which, caller)?;
+        let id = table.entries.get(index).ok_or(ENOENT)?.target.id;
+        loop {
+            let entry = table.entries.iter().find(|entry| entry.target.id == id);
+            let Some(entry) = entry else {
+                return Err(refuse(
+                    ENOENT,
+                    fmt!("id={id}: it was removed while it was waited for"),
+                ));
+            };
+            if entry.target.state() == State::Exited {
+                return Ok(());
+            }
+            if !may_wait {
+                return Err(EAGAIN);
+            }
+            if self.changed.wait_interruptible(&mut table) {
+                return Err(ERESTARTSYS);
+            }
+        }
+    }
+
+    /// Calls `f` with each target that the caller may see, all of its events counted.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or what `f` returns.
+    pub(crate) fn look(&self, caller: &Caller, mut f: impl FnMut(&Target) -> Result) -> Result {
+        let holders = CpuSet::new(GFP_KERNEL)?;
+        let table = self.table.lock();
+        let seen = || {
+            table
+                .entries
+                .iter()
+                .map(|entry| &*entry.target)
+                .filter(|target| caller.may_use(&target.terms))
+        };
+        if let Some(pmu) = &table.pmu {
+            pmu.counters()
+                .gather(seen().flat_map(|target| target.accounts.iter()), &holders);
+            seen()
+                .filter(|target| target.counts())
+                .for_each(|target| target.note_flaws(pmu.counters()));
+        }
+        table.see_runtimes();
+        seen().try_for_each(|target| f(target))
+    }
+
+    /// Gives back what those hold that have exited, and tells who waits for it.
+    fn tidy(&self) {
+        let mut table = self.table.lock();
+        table.tidy();
+        self.changed.notify_all();
+    }
+
+    /// Ends all counting, with the lines of those that still run.
+    pub(crate) fn end(&self) {
+        let mut table = self.table.lock();
+        while let Some(mut entry) = table.entries.pop() {
+            table.retire(&mut entry);
+            if entry.target.state() != State::Exited {
+                entry.target.report(", still running");
+            }
+        }
+        drop(table);
+        // Nobody is followed, so that it is not queued again.
+        let this = from_ref(self).cast_mut();
+        // SAFETY: The object is there, and so is its work.
+        unsafe { bindings::flush_work(Work::raw_get(<Self as HasWork<Self>>::raw_get_work(this))) };
+    }
+}
