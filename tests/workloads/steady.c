@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * steady READS [ID]: reads the device so many times, or until the target ID has
- * exited if that is sooner, and looks whether each line's count, times and
- * overflows only grow, ids keep their order, and who has a line keeps it.
+ * steady READS: reads the device so many times, or until all targets have exited
+ * if that is sooner, and looks whether each line's count, times and overflows
+ * only grow, ids keep their order, and who has a line keeps it.
  *
  * Prints how many reads it were, and in how many a count had grown.
  */
@@ -122,24 +122,23 @@ static struct line *find(const struct line *now, int near)
 int main(int argc, char **argv)
 {
 	long reads, turn, grew = 0;
-	unsigned long only, last;
-	int fd, exited = 0, grown, near, i;
+	unsigned long last;
+	int fd, running = 1, grown, near, i;
 	char *line, *next;
 	struct line now, *before;
 	ssize_t length, piece;
 
-	if (argc < 2) {
-		fprintf(stderr, "usage: steady READS [ID]\n");
+	if (argc != 2) {
+		fprintf(stderr, "usage: steady READS\n");
 		return 2;
 	}
 	reads = atol(argv[1]);
-	only = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
 	fd = open("/dev/pmu_count", O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		perror("/dev/pmu_count");
 		return 1;
 	}
-	for (turn = 0; turn < reads && !exited; turn++) {
+	for (turn = 0; turn < reads && running; turn++) {
 		at_fault = text;
 		for (length = 0; (piece = pread(fd, text + length, sizeof(text) - 1 - length, length)) > 0; )
 			length += piece;
@@ -148,7 +147,7 @@ int main(int argc, char **argv)
 		text[length] = '\0';
 		if (strncmp(text, "pmu_count 1 ", 12))
 			wrong("the first line");
-		grown = near = 0;
+		grown = near = running = 0;
 		last = 0;
 		for (line = strchr(text, '\n') + 1; *line; line = next) {
 			at_fault = line;
@@ -158,8 +157,7 @@ int main(int argc, char **argv)
 			if (now.id < last)
 				wrong("ids are not in order");
 			last = now.id;
-			if (now.id == only && !strcmp(now.state, "exited"))
-				exited = 1;
+			running |= strcmp(now.state, "exited") != 0;
 			before = find(&now, near);
 			if (!before) {
 				if (known == LINES)
