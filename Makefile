@@ -22,7 +22,7 @@ else
 # Steps that do not depend on each other run at the same time.
 MAKEFLAGS += -j
 
-steps := sdk source kernel qemu perf module guest plain-qemu
+steps := sdk source kernel qemu perf module pmu-stat guest plain-qemu
 variants := $(patsubst scripts/kernel-%.config,%,$(wildcard scripts/kernel-*.config))
 
 help:
@@ -44,7 +44,7 @@ help:
 ##   sdk      a Debian root file system with the toolchain      qemu     QEMU with an emulated PMU for TCG
 ##   source   the kernel's source, patched                      module   pmu_count.ko
 ##   kernel   the guest's kernel                                guest    the guest's root file system
-##   perf     perf, from the same tree
+##   perf     perf, from the same tree                          pmu-stat perf stat's like, for the module (crates.io)
 ##
 ##   make clean       remove the module, the guest, and results
 ##   make distclean   remove all that was built
@@ -67,10 +67,10 @@ help:
 $(steps):
 	@VARIANT= $(if $(filter $@,$(MAKECMDGOALS)),,QUIET=1) exec scripts/$@
 
-source qemu: sdk
+source qemu pmu-stat: sdk
 kernel perf: source
 module: kernel
-guest: perf module
+guest: perf module pmu-stat
 plain-qemu: qemu
 
 # A variant's own steps: STEP-VARIANT.
