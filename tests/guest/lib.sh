@@ -141,7 +141,7 @@ start() {
 # wait_for_state PID STATE
 wait_for_state() {
 	tries=0
-	until state=$(sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null) && [ "$state" = "$2" ]; do
+	until state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null) && [ "$state" = "$2" ]; do
 		tries=$((tries + 1))
 		[ $tries -lt 1000 ] || fail "process $1 is not in state $2 but '${state-}'"
 		usleep 10000
@@ -248,15 +248,16 @@ on_device() {
 
 # has EVENT COUNT [KEY=VALUE]...: the target id has counted so much, undisturbed.
 has() {
-	event=$1 expected=$2
+	what=$1 wanted=$2
 	shift 2
 	[ $# -gt 0 ] || set -- tid=all
-	set -- id="$id" event="$event" disturbed=none incomplete=none "$@"
-	equal "the count of $*" "$(value count "$@")" "$expected"
+	set -- id="$id" event="$what" disturbed=none incomplete=none "$@"
+	equal "the count of $*" "$(value count "$@")" "$wanted"
 }
 
-# perf_counts: perf has the PMU, and counts with it.
+# perf_counts: perf has the PMU, and counts with it. (The kernel's own driver makes nothing of a PMU of one counter.)
 perf_counts() {
+	[ -d /sys/bus/event_source/devices/cpu ] || return 0
 	count_perf instructions:u,cycles:u known 1000
 	equal 'what perf counts' "${counts% }" "$(known_truth 1000) $((2 * $(known_truth 1000)))"
 }
