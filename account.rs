@@ -59,6 +59,8 @@ pub(crate) struct Account {
     cpus: CpuSet,
     /// How long its tasks ran.
     pub(crate) clock: Clock,
+    /// Whether it was a thread that had ended when that was noted last.
+    had_ended: Atomic<bool>,
     next: Atomic<*mut Account>,
 }
 
@@ -76,6 +78,7 @@ impl Account {
             holders: CpuSet::new(flags)?,
             cpus: CpuSet::new(flags)?,
             clock: Clock::new(),
+            had_ended: Atomic::new(false),
             next: Atomic::new(null_mut()),
         };
         Ok(KBox::new(account, flags)?)
@@ -137,6 +140,17 @@ impl Account {
         self.cpus.clear();
         self.cpus.extend(&self.holders);
         self.clock.reset();
+    }
+
+    /// Notes whether it is a thread that has ended.
+    pub(crate) fn note_end(&self) {
+        let has_ended = matches!(&self.kind, Kind::Thread(thread) if thread.has_ended());
+        self.had_ended.store(has_ended, Relaxed);
+    }
+
+    /// What was noted.
+    pub(crate) fn had_ended(&self) -> bool {
+        self.had_ended.load(Relaxed)
     }
 
     /// Whether it is an account of `target`.

@@ -99,7 +99,14 @@ impl MiscDevice for Device {
         if kiocb.ki_pos() == 0 {
             *seen = report(&Caller::of(file(&kiocb)))?;
         }
-        iov.simple_read_from_buffer(kiocb.ki_pos_mut(), &seen)
+        let wanted = iov.len();
+        let before = kiocb.ki_pos();
+        let read = iov.simple_read_from_buffer(kiocb.ki_pos_mut(), &seen)?;
+        // That takes a bad address for the end.
+        match read == 0 && wanted > 0 && usize::try_from(before)? < seen.len() {
+            true => Err(EFAULT),
+            false => Ok(read),
+        }
     }
 
     fn write_iter(kiocb: Kiocb<'_, Self::Ptr>, iov: &mut IovIterSource<'_>) -> Result<usize> {
@@ -151,7 +158,9 @@ fn report(caller: &Caller) -> Result<KVVec<u8>> {
     let all = all()?;
     text.write_fmt(fmt!("pmu_count {VERSION} {Abilities}\n"))
         .map_err(|_| ENOMEM)?;
-    all.look(caller, |target| lines(&mut text, target))?;
+    all.look(caller, |target, state, name| {
+        lines(&mut text, target, state, name)
+    })?;
     Ok(text.0)
 }
 
@@ -208,7 +217,7 @@ impl fmt::Display for Tid {
 }
 
 /// A target's lines.
-fn lines(text: &mut Text, target: &Target) -> Result {
+fn lines(text: &mut Text, target: &Target, state: State, name: Option<Name>) -> Result {
     // One look at each, so that the sum is the sum of what is said.
     let mut accounts = KVVec::new();
     let mut all = Sums::default();
@@ -227,13 +236,12 @@ fn lines(text: &mut Text, target: &Target) -> Result {
         accounts.push((account, sums, ran), GFP_KERNEL)?;
     }
     let each = target.terms.threads == Threads::Each;
-    let state = target.state();
     let whole = Whose {
         tid: match target.terms.threads {
             Threads::One => Tid::One(target.number()),
             Threads::Together | Threads::Each => Tid::All,
         },
-        name: target.name(),
+        name,
         state,
         nanoseconds,
         cpus: &cpus,
@@ -248,7 +256,7 @@ fn lines(text: &mut Text, target: &Target) -> Result {
             let whose = Whose {
                 tid: Tid::One(thread.number()),
                 name: thread.name(),
-                state: match thread.has_ended() {
+                state: match account.had_ended() {
                     true => State::Exited,
                     false => state,
                 },

@@ -163,8 +163,9 @@ pub(crate) fn current_mark<M: Mark>(_: &ThisCpu) -> Option<&M> {
 
 /// Waits until nobody uses a mark any more that no task has.
 pub(crate) fn wait_for_users() {
-    // SAFETY: May sleep, as its callers may.
-    unsafe { bindings::synchronize_rcu() };
+    // SAFETY: May sleep, as its callers may. Expedited: somebody may be waiting for it, and the CPUs were
+    // interrupted just before.
+    unsafe { bindings::synchronize_rcu_expedited() };
 }
 
 fn as_pointer<M>(mark: Option<&M>) -> *mut c_void {

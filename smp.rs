@@ -279,6 +279,17 @@ impl CpuSet {
         self.set(cpu.index(), false);
     }
 
+    /// Adds the CPU of this number.
+    pub(crate) fn add(&self, number: usize) {
+        self.set(number, true);
+    }
+
+    /// Removes the CPUs, one after the other, and gives their numbers.
+    pub(crate) fn drain(&self) -> impl Iterator<Item = usize> + '_ {
+        let members = self.0.iter().enumerate();
+        members.filter_map(|(number, member)| member.xchg(false, Relaxed).then_some(number))
+    }
+
     /// Adds the CPUs of another set.
     pub(crate) fn extend(&self, other: &Self) {
         other.iter().for_each(|number| self.set(number, true));

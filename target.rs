@@ -48,8 +48,8 @@ use crate::{
 /// One thread of a target that has a line for each.
 pub(crate) struct Thread {
     pid: PidRef,
-    /// Its name at its end.
-    ended: SetOnce<Name>,
+    /// The how manieth it was to end, and its name then.
+    ended: SetOnce<(u64, Name)>,
 }
 
 impl Thread {
@@ -73,7 +73,7 @@ impl Thread {
     /// Its name, now or at its end.
     pub(crate) fn name(&self) -> Option<Name> {
         let now = || self.pid.task(false).map(|task| Name::of(&task));
-        self.ended.copy().or_else(now)
+        self.ended.copy().map(|(_, name)| name).or_else(now)
     }
 }
 
@@ -132,12 +132,14 @@ pub(crate) struct Target {
     meant: Atomic<i64>,
     /// Tasks that are marked, meant or made.
     marked: Atomic<i64>,
-    /// Threads that have ended and still have an account.
+    /// Threads with an account that have ended, and those of them that have none any more.
     ended: Atomic<u64>,
+    folded: Atomic<u64>,
     /// Whether some task counts: all but those that wait for an exec.
     begun: Atomic<bool>,
     paused: Atomic<bool>,
     over: Atomic<bool>,
+    exited: Atomic<bool>,
     /// Its name at its end.
     name: SetOnce<Name>,
     /// Where somebody else has changed the registers while it was counted.
@@ -224,9 +226,11 @@ impl Target {
             meant: Atomic::new(MANY),
             marked: Atomic::new(0),
             ended: Atomic::new(0),
+            folded: Atomic::new(0),
             begun: Atomic::new(!on_exec),
             paused: Atomic::new(false),
             over: Atomic::new(false),
+            exited: Atomic::new(false),
             name: SetOnce::new(),
             disturbed: CpuSet::new(GFP_KERNEL)?,
             incomplete: CpuSet::new(GFP_KERNEL)?,
@@ -278,7 +282,7 @@ impl Target {
 
     /// What it is now.
     pub(crate) fn state(&self) -> State {
-        if self.name.as_ref().is_some() {
+        if self.exited.load(Acquire) {
             State::Exited
         } else if self.paused.load(Relaxed) {
             State::Paused
@@ -291,12 +295,25 @@ impl Target {
 
     /// Whether more threads have ended than may keep an account.
     pub(crate) fn has_too_many_ended(&self) -> bool {
-        self.ended.load(Relaxed) > self.terms.most_ended
+        let left = self
+            .ended
+            .load(Relaxed)
+            .wrapping_sub(self.folded.load(Relaxed));
+        left > self.terms.most_ended
+    }
+
+    /// Whether so many have ended after that thread that it may not keep its account.
+    pub(crate) fn is_past(&self, thread: &Thread) -> bool {
+        let first = self
+            .ended
+            .load(Relaxed)
+            .saturating_sub(self.terms.most_ended);
+        thread.ended.as_ref().is_some_and(|&(turn, _)| turn < first)
     }
 
     /// That many accounts of ended threads are gone.
     pub(crate) fn has_folded(&self, accounts: u64) {
-        self.ended.fetch_sub(accounts, Relaxed);
+        self.folded.fetch_add(accounts, Relaxed);
     }
 
     /// Whether a task bears a mark of it.
@@ -411,12 +428,12 @@ impl Target {
     /// were meant.
     pub(crate) fn left(&self, account: &Account) -> bool {
         let task: &Task = current!();
-        if let Kind::Thread(thread) = account.kind() {
-            thread.ended.populate(Name::of(task));
-            self.ended.fetch_add(1, Relaxed);
-        }
         if !matches!(account.kind(), Kind::Waiting) {
             account.clock.end(runtime(task));
+        }
+        if let Kind::Thread(thread) = account.kind() {
+            let turn = self.ended.fetch_add(1, Relaxed);
+            thread.ended.populate((turn, Name::of(task)));
         }
         self.marked.fetch_sub(1, Relaxed);
         self.means(task) && self.meant.fetch_sub(1, Full) == 1
@@ -452,11 +469,16 @@ impl Target {
         sums
     }
 
-    /// The last of those that were meant has exited, and all that they did is counted.
+    /// The last of those that were meant, the current task, has exited, and all that they did is counted.
     pub(crate) fn finish(&self) {
-        if let Some(name) = self.name() {
-            self.name.populate(name);
-        }
+        self.keep_name(current!());
+        self.exited.store(true, Release);
+    }
+
+    /// Keeps its name, or that of `task` if it is gone already.
+    pub(crate) fn keep_name(&self, task: &Task) {
+        let name = self.name().unwrap_or_else(|| Name::of(task));
+        self.name.populate(name);
     }
 }
 

@@ -39,6 +39,7 @@ use crate::{
     pid::{
         process,
         runtime,
+        Name,
         PidRef, //
     },
     pmu::Pmu,
@@ -226,13 +227,25 @@ impl Table {
         target.note_flaws(pmu.counters());
     }
 
+    /// Tells all who are followed where counts may be wrong since the last time.
+    fn spread_flaws(&self) {
+        let Some(pmu) = &self.pmu else {
+            return;
+        };
+        let followed = || self.entries.iter().filter(|entry| entry.followed.is_some());
+        for number in pmu.counters().disturbed().drain() {
+            followed().for_each(|entry| entry.target.disturbed.add(number));
+        }
+        followed().for_each(|entry| entry.target.incomplete.extend(pmu.counters().incomplete()));
+    }
+
     /// Gives back all that a target holds.
     fn retire(&mut self, entry: &mut Entry) {
-        if entry.followed.is_none() {
+        let Some(task) = entry.followed.take() else {
             return;
-        }
+        };
         self.unfollow(&entry.target);
-        entry.followed = None;
+        entry.target.keep_name(&task);
         let mut slots = self.slots;
         slots.leave(&entry.target);
         // To count less takes nothing.
@@ -258,17 +271,10 @@ impl Table {
         let Ok(holders) = CpuSet::new(GFP_KERNEL) else {
             return;
         };
-        let mut keep = target.terms.most_ended;
-        let mut folded = 0;
-        // The youngest come first.
-        let chain = target.accounts.unlink(|account| {
-            let has_ended = matches!(account.kind(), Kind::Thread(thread) if thread.has_ended());
-            let goes = has_ended && keep == 0;
-            keep = keep.saturating_sub(has_ended.into());
-            folded += u64::from(goes);
-            goes
-        });
-        target.has_folded(folded);
+        let chain = target.accounts.unlink(
+            |account| matches!(account.kind(), Kind::Thread(thread) if target.is_past(thread)),
+        );
+        target.has_folded(chain.iter().count() as u64);
         sched_hook::wait_for_users();
         if let Some(pmu) = &self.pmu {
             pmu.counters().gather(chain.iter(), &holders);
@@ -290,7 +296,9 @@ impl Table {
         accounts().for_each(|account| account.clock.look());
         if let Some(pmu) = &self.pmu {
             pmu.hook().for_each(|task, account| {
-                account.clock.see(runtime(task));
+                if !matches!(account.kind(), Kind::Waiting) {
+                    account.clock.see(runtime(task));
+                }
                 Some(account)
             });
         }
@@ -420,6 +428,8 @@ impl Targets {
     ///
     /// The errno that fits, after a line that says why and how to mend it; nothing was done then.
     pub(crate) fn execute(&self, command: &Command, caller: &Caller, wait: bool) -> Result {
+        // What an exited target holds would stand in the way, if the work has not come to it yet.
+        self.tidy();
         match *command {
             Command::Add(ref request) => self.add(request, caller, false),
             Command::Remove(which) => self.remove(which, caller),
@@ -513,6 +523,8 @@ impl Targets {
             let _ = table.fit(before);
             return Err(told);
         }
+        // What was before does not concern it.
+        table.spread_flaws();
         table.last_id = id;
         table.entries.push(entry, GFP_KERNEL)?;
         Ok(())
@@ -577,7 +589,8 @@ impl Targets {
                     fmt!("id={id}: it was removed while it was waited for"),
                 ));
             };
-            if entry.target.state() == State::Exited {
+            // And all that it held is free.
+            if entry.followed.is_none() {
                 return Ok(());
             }
             if !may_wait {
@@ -589,30 +602,39 @@ impl Targets {
         }
     }
 
-    /// Calls `f` with each target that the caller may see, all of its events counted.
+    /// Calls `f` with each target that the caller may see, its state and its name, by when all of its
+    /// events are counted.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or what `f` returns.
-    pub(crate) fn look(&self, caller: &Caller, mut f: impl FnMut(&Target) -> Result) -> Result {
+    pub(crate) fn look(
+        &self,
+        caller: &Caller,
+        mut f: impl FnMut(&Target, State, Option<Name>) -> Result,
+    ) -> Result {
         let holders = CpuSet::new(GFP_KERNEL)?;
         let table = self.table.lock();
         let seen = || {
-            table
-                .entries
-                .iter()
-                .map(|entry| &*entry.target)
-                .filter(|target| caller.may_use(&target.terms))
+            let entries = table.entries.iter();
+            entries.filter(|entry| caller.may_use(&entry.target.terms))
         };
-        if let Some(pmu) = &table.pmu {
-            pmu.counters()
-                .gather(seen().flat_map(|target| target.accounts.iter()), &holders);
-            seen()
-                .filter(|target| target.counts())
-                .for_each(|target| target.note_flaws(pmu.counters()));
+        let accounts = || seen().flat_map(|entry| entry.target.accounts.iter());
+        // Before the rest: of who exits meanwhile not all may be counted.
+        let mut states = KVec::new();
+        for entry in seen() {
+            states.push(entry.target.state(), GFP_KERNEL)?;
         }
+        accounts().for_each(Account::note_end);
+        if let Some(pmu) = &table.pmu {
+            pmu.counters().gather(accounts(), &holders);
+        }
+        table.spread_flaws();
         table.see_runtimes();
-        seen().try_for_each(|target| f(target))
+        seen().zip(states).try_for_each(|(entry, state)| {
+            let task = || entry.followed.as_ref().map(|task| Name::of(task));
+            f(&entry.target, state, entry.target.name().or_else(task))
+        })
     }
 
     /// Gives back what those hold that have exited, and tells who waits for it.
