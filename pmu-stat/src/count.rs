@@ -211,12 +211,19 @@ impl<'a> Session<'a> {
         let ids: Vec<_> = targets.iter().map(|target| target.id).collect();
         let before = usage();
         let start = Instant::now();
-        let mut intervals = Intervals::new(self.options, start);
+        let mut intervals = Intervals::new(self.options);
         if let Some(child) = &mut child {
             child.start().map_err(|errno| self.workload_failed(errno))?;
         }
         let over = self.wait(start, child.as_mut(), alive, || {
-            intervals.step(report, &self.selection, &self.device.read()?.lines, &ids)
+            let now = start.elapsed();
+            intervals.step(
+                report,
+                &self.selection,
+                now,
+                &self.device.read()?.lines,
+                &ids,
+            )
         })?;
         let elapsed = start.elapsed();
         let times = (
@@ -227,7 +234,7 @@ impl<'a> Session<'a> {
             eprintln!("{}: {}", self.command(), sys::describe(signal));
         }
         let snapshot = self.device.read()?;
-        intervals.step(report, &self.selection, &snapshot.lines, &ids)?;
+        intervals.step(report, &self.selection, elapsed, &snapshot.lines, &ids)?;
         self.remark(&snapshot, &ids);
         drop(targets);
         intervals.draw(&self.selection)?;

@@ -128,7 +128,6 @@ impl Event {
 /// The code in perf's `rUUEE`.
 fn raw(name: &str) -> Option<u64> {
     let digits = name.strip_prefix('r')?;
-    let digits = digits.strip_prefix("0x").unwrap_or(digits);
     // from_str_radix() takes a sign.
     if !digits.starts_with(|c: char| c.is_ascii_hexdigit()) {
         return None;
@@ -211,9 +210,9 @@ mod tests {
     fn raw_codes() {
         assert_eq!(counter("r00c0:u"), Some((0xc0, true, false)));
         assert_eq!(counter("rC0"), Some((0xc0, true, true)));
-        assert_eq!(counter("r0x1c4"), Some((0x1c4, true, true)));
+        assert_eq!(counter("r1C4"), Some((0x1c4, true, true)));
         assert_eq!(counter("rff84ffff"), Some((0xff84_ffff, true, true)));
-        for wrong in ["r", "r0x", "r+c0", "r-1", "rg0", "r20000", "r100000000"] {
+        for wrong in ["r", "r0x1c4", "r+c0", "r-1", "rg0", "r20000", "r100000000"] {
             assert_eq!(counter(wrong), None, "{wrong}");
         }
     }

@@ -34,19 +34,14 @@ use crate::{
 use std::{
     fs,
     path::Path,
-    time::{
-        Duration,
-        Instant, //
-    },
+    time::Duration, //
 };
 
 /// The intervals of a run.
 pub(crate) struct Intervals<'a> {
     /// What was asked for.
     options: &'a Options,
-    /// When the first began.
-    start: Instant,
-    /// When the last ended, from the start.
+    /// When the last ended, from the start of the run.
     last: Duration,
     /// What had been counted then, for what is printed.
     printed: Since,
@@ -58,10 +53,9 @@ pub(crate) struct Intervals<'a> {
 
 impl<'a> Intervals<'a> {
     /// The first begins.
-    pub(crate) fn new(options: &'a Options, start: Instant) -> Self {
+    pub(crate) fn new(options: &'a Options) -> Self {
         Self {
             options,
-            start,
             last: Duration::ZERO,
             printed: Since::default(),
             drawn: Since::default(),
@@ -69,15 +63,15 @@ impl<'a> Intervals<'a> {
         }
     }
 
-    /// One has ended, and `lines` tell what has been counted of the targets with these ids.
+    /// One has ended `now`, from the start, and `lines` tell what has been counted of the targets with these ids.
     pub(crate) fn step(
         &mut self,
         report: &mut Report<'_>,
         selection: &Selection,
+        now: Duration,
         lines: &[Line],
         ids: &[u64],
     ) -> Result<()> {
-        let now = self.start.elapsed();
         if self.options.interval.is_some() {
             let groups = tally::groups(lines, ids, self.options.per_thread);
             let mut steps = self.printed.step(&groups);
