@@ -330,8 +330,9 @@ impl<'a> Session<'a> {
             while let Some(signal) = self.signals.next() {
                 match signal {
                     Signal::SIGCHLD => {}
-                    // It is for the command, which has it from the terminal.
-                    Signal::SIGINT if child.is_some() && self.options.interval.is_none() => {}
+                    // It is for the command, which has it from the terminal; but something has to
+                    // end what would go on for ever.
+                    Signal::SIGINT if child.is_some() && !self.is_endless() => {}
                     signal => return Ok(Over::Signal(signal)),
                 }
             }
@@ -356,6 +357,11 @@ impl<'a> Session<'a> {
                 }
             }
         }
+    }
+
+    /// Whether reports go on until somebody ends them.
+    fn is_endless(&self) -> bool {
+        self.options.interval.is_some() || self.options.repeat == 0
     }
 
     /// Waits for a signal, the time, or the end of one of these; says which of them have ended.
