@@ -268,17 +268,6 @@ perf_is_out() {
 	grep -Eqi 'busy|not counted|not supported' /tmp/perf.busy || fail "perf counts beside the module: $(cat /tmp/perf.busy)"
 }
 
-# perf_sees PROGRAM ARGUMENTS...: the instructions that perf stat counts in user mode from the exec of a program that stops itself.
-perf_sees() {
-	perf stat -x , -o /tmp/perf.out -e instructions:u "$@" &
-	until pid=$(awk -v name="(${1##*/})" '$2 == name && $3 == "T" { print $1 }' /proc/[0-9]*/stat 2>/dev/null) && [ "$pid" ]; do
-		usleep 10000
-	done
-	kill -CONT "$pid"
-	wait $!
-	sed -n 's/^\([0-9]*\),.*/\1/p' /tmp/perf.out
-}
-
 # setting NAME DEFAULT: what the kernel's parameter NAME says, for tests that can be longer (make test APPEND=NAME=...).
 setting() {
 	tr ' ' '\n' </proc/cmdline | awk -v name="$1=" -v value="$2" '
