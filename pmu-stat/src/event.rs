@@ -137,11 +137,6 @@ fn raw(name: &str) -> Option<u64> {
 
 /// An event that is none.
 fn unknown(written: &str) -> Error {
-    if written.starts_with('{') {
-        return Error::usage(format!(
-            "'{written}': all events are counted at the same time here, so leave the braces out"
-        ));
-    }
     let names: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
     Error::usage(format!(
         "unknown event '{written}'; there are {}, task-clock, and raw codes as r1d0",
@@ -149,9 +144,35 @@ fn unknown(written: &str) -> Error {
     ))
 }
 
-/// The events of one `-e`.
+/// The events of one `-e`. Groups in braces are taken apart, as all events are counted at the same
+/// time anyway; modes behind a group are those of its events that have none.
 pub(crate) fn parse_list(list: &str) -> Result<Vec<Event>> {
-    list.split(',').map(|e| Event::parse(e.trim())).collect()
+    let mut events = Vec::new();
+    let mut rest = list;
+    loop {
+        let end;
+        if let Some(group) = rest.strip_prefix('{') {
+            let (inner, behind) = group
+                .split_once('}')
+                .ok_or_else(|| Error::usage(format!("'{list}' lacks a closing brace")))?;
+            end = behind.find(',').unwrap_or(behind.len());
+            let modes = &behind[..end];
+            for event in inner.split(',') {
+                let event = event.trim();
+                let modes = if event.contains(':') { "" } else { modes };
+                events.push(Event::parse(&format!("{event}{modes}"))?);
+            }
+            rest = &behind[end..];
+        } else {
+            end = rest.find(',').unwrap_or(rest.len());
+            events.push(Event::parse(rest[..end].trim())?);
+            rest = &rest[end..];
+        }
+        match rest.strip_prefix(',') {
+            Some(more) => rest = more.trim_start(),
+            None => return Ok(events),
+        }
+    }
 }
 
 /// Those that are counted without `-e`: perf's, in its order, as far as the PMU counts them.
@@ -245,7 +266,23 @@ mod tests {
         };
         assert_eq!(names("cycles:u,rc0"), ["cycles:u", "rc0"]);
         assert_eq!(names("cycles, instructions"), ["cycles", "instructions"]);
-        assert!(parse_list("cycles,").is_err());
+        assert_eq!(
+            names("{cycles,rc0:k}:u,branches"),
+            ["cycles:u", "rc0:k", "branches"]
+        );
+        assert_eq!(names("cycles,{branches}"), ["cycles", "branches"]);
+        for wrong in [
+            "cycles,",
+            "",
+            ",",
+            "{cycles",
+            "{}",
+            "{cycles}x",
+            "{cycles}:u:k",
+            "{{cycles}}",
+        ] {
+            assert!(parse_list(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
