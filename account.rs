@@ -168,17 +168,20 @@ impl Account {
 
 /// How long tasks ran while they were counted, in nanoseconds, as the scheduler has it.
 ///
-/// It is read and changed under the table's lock, but for `ended`.
+/// It is read and changed under the table's lock, but for `begun` and `ended`.
 pub(crate) struct Clock {
-    /// What the tasks had at their end, less what they had at their beginning here.
+    /// What the tasks had at their beginning here.
+    begun: Atomic<u64>,
+    /// What they had at their end.
     ended: Atomic<u64>,
-    /// What those that live have now.
+    /// What those that live had when they were looked at last, and `ended` was this.
     live: Atomic<u64>,
+    past: Atomic<u64>,
     /// What does not count: before a reset, while paused.
     skipped: Atomic<u64>,
     /// What it showed when it was paused.
     paused: Atomic<u64>,
-    /// The most that it showed: a task that is just ending is in neither of the first two.
+    /// The most that it showed: a task that is just ending may be in none of these.
     shown: Atomic<u64>,
 }
 
@@ -186,8 +189,10 @@ impl Clock {
     /// One that stands at 0.
     fn new() -> Self {
         Self {
+            begun: Atomic::new(0),
             ended: Atomic::new(0),
             live: Atomic::new(0),
+            past: Atomic::new(0),
             skipped: Atomic::new(0),
             paused: Atomic::new(0),
             shown: Atomic::new(0),
@@ -196,17 +201,19 @@ impl Clock {
 
     /// A task that has run for `runtime` comes in, and nothing of that counts.
     pub(crate) fn begin(&self, runtime: u64) {
-        self.ended.fetch_sub(runtime, Relaxed);
+        self.begun.fetch_add(runtime, Relaxed);
     }
 
     /// A task that has run for `runtime` goes out.
     pub(crate) fn end(&self, runtime: u64) {
-        self.ended.fetch_add(runtime, Relaxed);
+        self.ended.fetch_add(runtime, Full);
     }
 
-    /// Begins to look at those that live.
+    /// Begins to look at those that live. Who ends from here on may be seen or not, but not twice.
     pub(crate) fn look(&self) {
         self.live.store(0, Relaxed);
+        // A task's mark is taken off before it ends here: who is in this is not seen any more.
+        self.past.store(self.ended.load(Acquire), Relaxed);
     }
 
     /// One of them has run for `runtime`.
@@ -214,15 +221,21 @@ impl Clock {
         self.live.fetch_add(runtime, Relaxed);
     }
 
+    /// Whether none has ended since.
+    pub(crate) fn has_seen_all(&self) -> bool {
+        self.past.load(Relaxed) == self.ended.load(Relaxed)
+    }
+
     fn raw(&self) -> u64 {
-        self.ended
+        self.past
             .load(Relaxed)
             .wrapping_add(self.live.load(Relaxed))
+            .wrapping_sub(self.begun.load(Relaxed))
     }
 
     fn elapsed(&self) -> u64 {
         let elapsed = self.raw().wrapping_sub(self.skipped.load(Relaxed));
-        // Of one that is just ending, only what it had before is there.
+        // Of one that is just ending only what it had before is there.
         (elapsed as i64).max(0) as u64
     }
 
@@ -255,6 +268,7 @@ impl Clock {
     }
 
     fn absorb(&self, other: &Self) {
+        other.look();
         self.ended.fetch_add(other.elapsed(), Relaxed);
         self.paused.fetch_add(other.paused.load(Relaxed), Relaxed);
     }
@@ -262,8 +276,8 @@ impl Clock {
 
 /// A target's accounts, the youngest first.
 ///
-/// Whoever cannot sleep may add some; the table's lock is needed to remove some, and to go through them, or
-/// `rcu_read_lock()`.
+/// Whoever cannot sleep may add some; the table's lock is needed to remove some, and to go through them
+/// where threads may have some.
 ///
 /// # Invariants
 ///

@@ -5,6 +5,7 @@
 use core::pin::Pin;
 
 use kernel::{
+    alloc::flags::GFP_KERNEL_ACCOUNT,
     fmt::{
         self,
         Write, //
@@ -147,7 +148,7 @@ struct Text(KVVec<u8>);
 impl Write for Text {
     fn write_str(&mut self, more: &str) -> fmt::Result {
         self.0
-            .extend_from_slice(more.as_bytes(), GFP_KERNEL)
+            .extend_from_slice(more.as_bytes(), GFP_KERNEL_ACCOUNT)
             .map_err(|_| fmt::Error)
     }
 }

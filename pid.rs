@@ -22,6 +22,7 @@ use kernel::{
 /// # Invariants
 ///
 /// The pointer is valid, and a reference is ours.
+#[derive(PartialEq, Eq)]
 pub(crate) struct PidRef(NonNull<bindings::pid>);
 
 // SAFETY: Pids are counted and used from any thread.

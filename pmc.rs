@@ -108,12 +108,8 @@ impl Cpu {
             );
             *self.plan.get() = Some(plan);
         }
-        self.periods.iter().for_each(|periods| periods.set(0));
-        self.base.iter().for_each(|base| base.set(Count::default()));
         self.left_open.set(false);
-        // A PMI sees all of this or nothing.
-        compiler_fence(SeqCst);
-        self.programmed.set(true);
+        self.begin();
     }
 
     /// They are not used for now.
@@ -175,6 +171,23 @@ impl Cpu {
         gate::open(cpu);
     }
 
+    /// Programs the counters anew, which are settled and stand still.
+    fn renew(&self, plan: &Plan, cpu: &ThisCpu) {
+        self.leave();
+        // If it cannot be, that is seen at the next stop, too.
+        let _ = plan.renew(cpu);
+        self.begin();
+    }
+
+    /// From now on the counters, which have just been programmed, count from 0.
+    fn begin(&self) {
+        self.periods.iter().for_each(|periods| periods.set(0));
+        self.base.iter().for_each(|base| base.set(Count::default()));
+        // A PMI sees all of this or nothing.
+        compiler_fence(SeqCst);
+        self.programmed.set(true);
+    }
+
     /// From now on what is counted is the account's. It must be settled.
     fn own(&self, plan: &Plan, account: &Account, cpu: &ThisCpu) {
         if ptr::eq(self.owner.get(), account) {
@@ -201,6 +214,17 @@ impl Cpu {
     fn owner<'a>(&self, _: &'a ThisCpu) -> Option<&'a Account> {
         // SAFETY: An account stays as long as a CPU holds a part of it.
         unsafe { self.owner.get().as_ref() }
+    }
+}
+
+/// Gives a PMI time that is on its way to this CPU, whose counters stand still: it comes soon, if it comes.
+fn await_pmi(plan: &Plan, cpu: &ThisCpu) {
+    for _ in 0..1_000 {
+        // SAFETY: The CPU is programmed, by this plan.
+        if unsafe { plan.overflowed(cpu) }.is_empty() {
+            break;
+        }
+        spin_loop();
     }
 }
 
@@ -300,10 +324,10 @@ impl Counters {
 
     /// Programs this CPU for another job.
     fn reprogram(&self, job: &Job, cpu: &ThisCpu) -> Result<(), Fault> {
-        let plan = job.plan(cpu)?;
         let Some((this, &before)) = self.programmed(cpu) else {
             return Ok(());
         };
+        let plan = job.plan(cpu)?;
         self.settle_for_good(this, &before, cpu);
         this.leave();
         let changed = plan.change(&before, cpu).inspect_err(|_| {
@@ -389,10 +413,11 @@ impl Counters {
     }
 
     /// Closes the gates, settles, and looks whether somebody else has changed what the counters depend
-    /// on. The owner remains.
+    /// on: then all is programmed anew. The owner remains.
     fn stop(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) {
         let current = sched_hook::current_mark::<Account>(cpu);
-        let open = current.is_some_and(|current| ptr::eq(current, this.owner.get()));
+        let runs = current.is_some_and(|current| ptr::eq(current, this.owner.get()));
+        let open = this.left_open.replace(false) || runs;
         // SAFETY: The CPU is programmed, by this plan.
         let (as_left, overflowed) = unsafe { (this.close(plan, open, cpu), plan.overflowed(cpu)) };
         let can_be = plan.slots().all(|slot| {
@@ -404,6 +429,8 @@ impl Counters {
         });
         if !(self.settle(this, plan, cpu) && as_left && can_be) {
             self.disturbed.insert(cpu);
+            await_pmi(plan, cpu);
+            this.renew(plan, cpu);
         }
     }
 
@@ -411,14 +438,7 @@ impl Counters {
     fn settle_for_good(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) {
         self.stop(this, plan, cpu);
         this.disown(cpu);
-        // It comes soon, if it comes.
-        for _ in 0..1_000 {
-            // SAFETY: The CPU is programmed, by this plan.
-            if unsafe { plan.overflowed(cpu) }.is_empty() {
-                break;
-            }
-            spin_loop();
-        }
+        await_pmi(plan, cpu);
     }
 
     /// Settles this CPU's counters, and has them count as they have to for the task that it runs: for
@@ -459,7 +479,6 @@ impl Counters {
         let Some((this, plan)) = self.programmed(cpu) else {
             return;
         };
-        let open = this.left_open.replace(false);
         if !account.counts() {
             self.stop(this, plan, cpu);
             this.disown(cpu);
@@ -471,7 +490,7 @@ impl Counters {
             }
             this.own(plan, account, cpu);
         }
-        if !open {
+        if !this.left_open.replace(false) {
             // SAFETY: The CPU is programmed, by this plan.
             unsafe { this.open(plan, cpu) };
         }

@@ -7,6 +7,7 @@
 
 use kernel::{
     bindings,
+    error::to_result,
     fs::File,
     prelude::*,
     task::{
@@ -53,11 +54,41 @@ impl Caller {
         self.privileged || self.alone && self.uid == terms.owner
     }
 
-    /// Whether `task` may be counted in user mode, by perf's rule.
+    /// Whether `task`, and with it the other threads of its process, may be counted in user mode, by perf's
+    /// rule.
     pub(crate) fn may_count(&self, task: &Task) -> bool {
         let mode = bindings::PTRACE_MODE_READ_REALCREDS;
         // SAFETY: `task` is a task; may sleep, as its callers may.
         self.privileged || self.alone && unsafe { bindings::ptrace_may_access(task.as_ptr(), mode) }
+    }
+}
+
+/// A process that does not become another program, with other rights, while this exists.
+pub(crate) struct NoExec<'a>(&'a Task);
+
+impl<'a> NoExec<'a> {
+    /// Waits for an exec of `task` that goes on.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if the current task is being killed.
+    pub(crate) fn new(task: &'a Task) -> Result<Self> {
+        // SAFETY: The lock is there as long as the task.
+        to_result(unsafe { bindings::down_read_killable(exec_lock(task)) })?;
+        Ok(Self(task))
+    }
+}
+
+/// What an exec of `task` holds for writing.
+fn exec_lock(task: &Task) -> *mut bindings::rw_semaphore {
+    // SAFETY: The task is valid, and so is its process.
+    unsafe { &raw mut (*(*task.as_ptr()).signal).exec_update_lock }
+}
+
+impl Drop for NoExec<'_> {
+    fn drop(&mut self) {
+        // SAFETY: It was locked by `new()`, in the same task.
+        unsafe { bindings::up_read(exec_lock(self.0)) };
     }
 }
 

@@ -19,6 +19,10 @@ use kernel::{
     current,
     error::to_result,
     prelude::*,
+    sync::atomic::{
+        Atomic,
+        Full, //
+    },
     task::Task, //
 };
 
@@ -110,35 +114,34 @@ impl<M: Mark> Registration<M> {
         to_result(followed).map(|()| followed)
     }
 
-    /// Has each followed task marked with what `mark` says from now on, which must not sleep. CPUs that
-    /// run one of them are not told.
-    pub(crate) fn for_each<F>(&self, mark: F)
-    where
-        F: for<'a> FnMut(&Task, &'a M) -> Option<&'a M>,
-    {
+    /// Calls `f` with each followed task and its mark; it must not sleep.
+    pub(crate) fn for_each<F: FnMut(&Task, &M)>(&self, f: F) {
         /// # Safety
         ///
-        /// `t` is a task, `old` its mark, and `mark` a reference to an `F`.
-        unsafe extern "C" fn call<M: Mark, F: for<'a> FnMut(&Task, &'a M) -> Option<&'a M>>(
+        /// `t` is a task, `mark` its mark, and `f` a reference to an `F`.
+        unsafe extern "C" fn call<M: Mark, F: FnMut(&Task, &M)>(
             t: *mut bindings::task_struct,
-            old: *mut c_void,
             mark: *mut c_void,
-        ) -> *mut c_void {
+            f: *mut c_void,
+        ) {
             // SAFETY: As promised, and as marks stay.
-            let (task, old, mark) = unsafe {
-                (
-                    &*t.cast::<Task>(),
-                    &*old.cast::<M>(),
-                    &mut *mark.cast::<F>(),
-                )
-            };
-            as_pointer(mark(task, old))
+            let (task, mark, f) =
+                unsafe { (&*t.cast::<Task>(), &*mark.cast::<M>(), &mut *f.cast::<F>()) };
+            f(task, mark);
         }
-        let mut mark = mark;
+        let mut f = f;
         // SAFETY: The callback gets its own argument.
-        unsafe {
-            bindings::sched_hook_for_each(Some(call::<M, F>), from_mut(&mut mark).cast());
-        }
+        unsafe { bindings::sched_hook_for_each(Some(call::<M, F>), from_mut(&mut f).cast()) };
+    }
+
+    /// Takes the mark off a task, if it is this one. A CPU that runs it is not told.
+    pub(crate) fn forget(&self, task: &Task, mark: &M) -> bool {
+        // SAFETY: The task is valid, and all who change the field do so at once.
+        let field =
+            unsafe { Atomic::from_ptr((&raw mut (*task.as_ptr()).sched_mark).cast::<*mut M>()) };
+        field
+            .cmpxchg(from_ref(mark).cast_mut(), null_mut(), Full)
+            .is_ok()
     }
 }
 

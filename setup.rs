@@ -362,6 +362,17 @@ impl Plan {
         self.program(cpu)
     }
 
+    /// Programs all anew, after somebody else has changed it. The gates are closed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Plan::change`].
+    pub(crate) fn renew(&self, cpu: &ThisCpu) -> Result<(), Fault> {
+        msr::set_freeze_on_pmi(false, cpu).map_err(|_| Fault::Refused)?;
+        apic::set_lvtpc(apic::NMI, cpu);
+        self.change(self, cpu)
+    }
+
     /// Stops all counters, those of others, too.
     fn stop_all(&self, found: &Found, cpu: &ThisCpu) -> Result<(), Fault> {
         // Frozen by a PMI, the gate would look closed to our handler, and stay so.

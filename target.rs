@@ -48,7 +48,7 @@ use crate::{
 /// One thread of a target that has a line for each.
 pub(crate) struct Thread {
     pid: PidRef,
-    /// The how manieth it was to end, and its name then.
+    /// Its place among those that have ended, and its name then.
     ended: SetOnce<(u64, Name)>,
 }
 
@@ -58,6 +58,11 @@ impl Thread {
             pid: PidRef::of(task, false).ok_or(ESRCH)?,
             ended: SetOnce::new(),
         })
+    }
+
+    /// Whether it is `task`.
+    fn is(&self, task: &Task) -> bool {
+        PidRef::of(task, false).is_some_and(|pid| pid == self.pid)
     }
 
     /// Its id in the pid namespace of the current process.
@@ -420,20 +425,31 @@ impl Target {
                 self.begun.store(true, Relaxed);
                 self.account_of(current!())
             }
+            // It has taken over the id of the process, whose first thread is gone.
+            Kind::Thread(thread) if !thread.is(current!()) => {
+                self.end(account, thread);
+                self.account_of(current!())
+            }
             Kind::All | Kind::Thread(_) => account,
         })
+    }
+
+    /// The current task has the account of a thread no more.
+    fn end(&self, account: &Account, thread: &Thread) {
+        let task: &Task = current!();
+        account.clock.end(runtime(task));
+        let turn = self.ended.fetch_add(1, Relaxed);
+        thread.ended.populate((turn, Name::of(task)));
     }
 
     /// The current task, with `account`, counts no more. Returns whether it was the last of those that
     /// were meant.
     pub(crate) fn left(&self, account: &Account) -> bool {
         let task: &Task = current!();
-        if !matches!(account.kind(), Kind::Waiting) {
-            account.clock.end(runtime(task));
-        }
-        if let Kind::Thread(thread) = account.kind() {
-            let turn = self.ended.fetch_add(1, Relaxed);
-            thread.ended.populate((turn, Name::of(task)));
+        match account.kind() {
+            Kind::Waiting => {}
+            Kind::All => account.clock.end(runtime(task)),
+            Kind::Thread(thread) => self.end(account, thread),
         }
         self.marked.fetch_sub(1, Relaxed);
         self.means(task) && self.meant.fetch_sub(1, Full) == 1

@@ -47,7 +47,10 @@ use crate::{
         refuse,
         refuse_cpu, //
     },
-    rights::Caller,
+    rights::{
+        Caller,
+        NoExec, //
+    },
     sched_hook,
     setup::{
         Job,
@@ -219,10 +222,22 @@ impl Table {
         // From here on no gate is opened for it, and who is marked may lose the mark while it runs.
         target.set_over();
         pmu.counters().look_everywhere();
-        if target.is_marked() {
-            pmu.hook()
-                .for_each(|_, account| Some(account).filter(|account| !account.is_of(target)));
+        // Who has just exec'd may have got another mark meanwhile: until none is left.
+        let mut is_left = target.is_marked();
+        while is_left {
+            is_left = false;
+            pmu.hook().for_each(|task, account| {
+                if account.is_of(target) {
+                    is_left = true;
+                    let is_forgotten = pmu.hook().forget(task, account);
+                    if is_forgotten && !matches!(account.kind(), Kind::Waiting) {
+                        account.clock.end(runtime(task));
+                    }
+                }
+            });
         }
+        // A switch may have left a gate open for one that has lost its mark.
+        pmu.counters().look_everywhere();
         sched_hook::wait_for_users();
         target.note_flaws(pmu.counters());
     }
@@ -248,8 +263,10 @@ impl Table {
         entry.target.keep_name(&task);
         let mut slots = self.slots;
         slots.leave(&entry.target);
-        // To count less takes nothing.
-        let _ = self.fit(slots);
+        if self.fit(slots).is_err() {
+            // Then the PMU counts for nobody what it has counted for the target.
+            self.slots = slots;
+        }
     }
 
     /// Retires those that have exited, and folds accounts of ended threads where there are too many.
@@ -293,14 +310,19 @@ impl Table {
                 .iter()
                 .flat_map(|entry| entry.target.accounts.iter())
         };
-        accounts().for_each(|account| account.clock.look());
-        if let Some(pmu) = &self.pmu {
-            pmu.hook().for_each(|task, account| {
-                if !matches!(account.kind(), Kind::Waiting) {
-                    account.clock.see(runtime(task));
-                }
-                Some(account)
-            });
+        // Again, if some end meanwhile: they may have been missed. But not for ever.
+        for _ in 0..8 {
+            accounts().for_each(|account| account.clock.look());
+            if let Some(pmu) = &self.pmu {
+                pmu.hook().for_each(|task, account| {
+                    if !matches!(account.kind(), Kind::Waiting) {
+                        account.clock.see(runtime(task));
+                    }
+                });
+            }
+            if accounts().all(|account| account.clock.has_seen_all()) {
+                break;
+            }
         }
     }
 
@@ -347,15 +369,16 @@ impl Table {
         }
     }
 
-    /// Which target counts `task`, or another thread of its process, already.
-    fn whose(&self, named: &Task) -> u64 {
+    /// Which target counts `named`, or another thread of its process, already; 0 if that is none that the
+    /// caller may know of.
+    fn whose(&self, named: &Task, caller: &Caller) -> u64 {
         let mut id = 0;
         if let Some(pmu) = &self.pmu {
             pmu.hook().for_each(|task, account| {
-                if process(task) == process(named) {
-                    id = account.target().id;
+                let target = account.target();
+                if process(task) == process(named) && caller.may_use(&target.terms) {
+                    id = target.id;
                 }
-                Some(account)
             });
         }
         id
@@ -458,6 +481,11 @@ impl Targets {
         let named = PidRef::find(pid)
             .and_then(|pid| pid.task(false))
             .ok_or_else(|| refuse(ESRCH, fmt!("pid={pid}: there is no such process")))?;
+        // Until it is followed: from then on it is told of.
+        let _same = match caller.privileged {
+            true => None,
+            false => Some(NoExec::new(&named)?),
+        };
         if !caller.may_count(&named) {
             return Err(refuse(
                 EPERM,
@@ -501,26 +529,27 @@ impl Targets {
         table.entries.reserve(1, GFP_KERNEL)?;
         let id = table.last_id.wrapping_add(1);
         let entry = Entry {
-            target: Target::new(id, &named, terms, columns)?,
+            target: Target::new(id, &named, terms, columns).map_err(|error| {
+                refuse(error, fmt!("pid={pid}: it is gone, or there is no memory"))
+            })?,
             followed: Some(named.clone()),
         };
         let before = table.slots;
         table.fit(slots)?;
         if let Err(error) = table.follow(&entry.target, &named) {
-            let told = match error {
-                EEXIST => refuse(
+            let told = match (error, table.whose(&named, caller)) {
+                (EEXIST, 0) => refuse(error, fmt!("pid={pid}: somebody else counts it already")),
+                (EEXIST, id) => refuse(
                     error,
-                    fmt!(
-                        "pid={pid}: it is counted already, as target id={}: remove that first",
-                        table.whose(&named)
-                    ),
+                    fmt!("pid={pid}: it is counted already, as target id={id}: remove that first"),
                 ),
-                ESRCH => refuse(error, fmt!("pid={pid}: the process is already exiting")),
+                (ESRCH, _) => refuse(error, fmt!("pid={pid}: the process is already exiting")),
                 _ => error,
             };
             table.unfollow(&entry.target);
-            // It can: it did.
-            let _ = table.fit(before);
+            if table.fit(before).is_err() {
+                table.slots = before;
+            }
             return Err(told);
         }
         // What was before does not concern it.
@@ -542,16 +571,18 @@ impl Targets {
 
     /// Begins anew to count a target.
     fn reset(&self, which: Which, caller: &Caller) -> Result {
+        let holders = CpuSet::new(GFP_KERNEL)?;
         let table = self.table.lock();
         let index = table.find(which, caller)?;
-        table.see_runtimes();
-        if let Some(entry) = table.entries.get(index) {
-            if let Some(pmu) = &table.pmu {
-                pmu.counters()
-                    .gather(entry.target.accounts.iter(), &CpuSet::new(GFP_KERNEL)?);
-            }
-            entry.target.accounts.iter().for_each(Account::reset);
+        let target = &table.entries.get(index).ok_or(ENOENT)?.target;
+        if let Some(pmu) = &table.pmu {
+            pmu.counters().gather(target.accounts.iter(), &holders);
         }
+        table.spread_flaws();
+        table.see_runtimes();
+        target.accounts.iter().for_each(Account::reset);
+        target.disturbed.clear();
+        target.incomplete.clear();
         Ok(())
     }
 
