@@ -8,6 +8,8 @@
 
 use core::cell::UnsafeCell;
 
+#[cfg(CONFIG_DEBUG_SPINLOCK)]
+use kernel::prelude::*;
 use kernel::{
     bindings,
     types::Opaque, //
@@ -33,7 +35,7 @@ impl<T> RawLock<T> {
         unsafe {
             bindings::__raw_spin_lock_init(
                 lock.get(),
-                c"pmu_count:sums".as_ptr(),
+                c"pmu_count:sums".as_char_ptr(),
                 kernel::static_lock_class!().as_ptr(),
                 bindings::lockdep_wait_type_LD_WAIT_SPIN as i16,
             )
