@@ -17,6 +17,7 @@ use crate::{
         Threads, //
     },
     error::{
+        tell,
         Error,
         Result, //
     },
@@ -231,7 +232,11 @@ impl<'a> Session<'a> {
             since(&before, &usage(), Usage::system_time),
         );
         if let Over::Command(End::Killed(signal)) = over {
-            eprintln!("{}: {}", self.command(), sys::describe(signal));
+            tell(format_args!(
+                "{}: {}",
+                self.command(),
+                sys::describe(signal)
+            ));
         }
         let snapshot = self.device.read()?;
         intervals.step(report, &self.selection, elapsed, &snapshot.lines, &ids)?;
@@ -392,22 +397,22 @@ impl<'a> Session<'a> {
     fn remark(&self, snapshot: &Snapshot, ids: &[u64]) {
         for line in snapshot.lines.iter().filter(|line| ids.contains(&line.id)) {
             if self.options.verbose {
-                eprintln!(
+                tell(format_args!(
                     "target {}: {} on CPUs {}, {} overflows",
                     line.id, line.event, line.cpus, line.overflows
-                );
+                ));
             }
             if line.disturbed != "none" {
-                eprintln!(
+                tell(format_args!(
                     "pmu-stat: warning: somebody else has written to the PMU of CPUs {}: {} may be wrong (dmesg)",
                     line.disturbed, line.event
-                );
+                ));
             }
             if line.incomplete != "none" {
-                eprintln!(
+                tell(format_args!(
                     "pmu-stat: warning: CPUs {} could not be programmed: {} lacks what ran there (dmesg)",
                     line.incomplete, line.event
-                );
+                ));
             }
         }
     }

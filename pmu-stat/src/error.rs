@@ -2,7 +2,18 @@
 
 //! What ends the program early: one line for the user, which tells the remedy, and an exit status.
 
-use std::fmt;
+use std::{
+    fmt,
+    io::{
+        self,
+        Write as _, //
+    },
+};
+
+/// Says a line on standard error; if that cannot be, nobody wants to know.
+pub(crate) fn tell(line: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
 
 /// The status of a misused option: perf's.
 const USAGE: u8 = 129;

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
             ExitCode::from(128 + signal as u8)
         }
         Err(error) => {
-            eprintln!("{error}");
+            error::tell(&error);
             error.status.into()
         }
     }
