@@ -32,7 +32,11 @@ use crate::{
     },
 };
 use std::{
-    fs,
+    fs::{
+        self,
+        File, //
+    },
+    io,
     path::Path,
     time::Duration, //
 };
@@ -49,6 +53,23 @@ pub(crate) struct Intervals<'a> {
     drawn: Since,
     /// For each counter, when each interval ended, in seconds, and what was counted in it.
     points: Vec<Vec<(f64, f64)>>,
+}
+
+/// Makes the picture's file, so that one that cannot be written is known before anything is run.
+pub(crate) fn make_plot(options: &Options) -> Result<()> {
+    let Some(file) = &options.plot else {
+        return Ok(());
+    };
+    let made = File::options().create(true).append(true).open(file);
+    made.map(drop).map_err(|error| cannot_draw(file, &error))
+}
+
+/// That it cannot.
+fn cannot_draw(file: &Path, error: &io::Error) -> Error {
+    Error::new(format!(
+        "cannot write {}: {error}; choose another file with --plot",
+        file.display()
+    ))
 }
 
 impl<'a> Intervals<'a> {
@@ -118,12 +139,7 @@ impl<'a> Intervals<'a> {
             interval: interval.as_secs_f64(),
             series,
         });
-        fs::write(file, picture).map_err(|error| {
-            Error::new(format!(
-                "cannot write {}: {error}; choose another file with --plot",
-                file.display()
-            ))
-        })
+        fs::write(file, picture).map_err(|error| cannot_draw(file, &error))
     }
 }
 

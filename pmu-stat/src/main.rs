@@ -75,6 +75,7 @@ fn say(text: &str) -> Result<Ending> {
 fn run(options: &Options) -> Result<Ending> {
     let signals = Signals::block()?;
     let mut report = Report::open(options)?;
+    interval::make_plot(options)?;
     let module = Module::open()?;
     count::count(options, module.device()?, &signals, &mut report)
 }
