@@ -19,11 +19,13 @@ use kernel::{
         },
         Arc, //
     },
+    task::Task, //
 };
 
 use crate::{
     counter::Count,
     lock::RawLock,
+    pid::runtime,
     setup::MOST,
     smp::{
         CpuSet,
@@ -37,6 +39,13 @@ use crate::{
 
 /// What was counted, by slot.
 pub(crate) type Sums = [Count; MOST];
+
+/// Adds `more` to `sums`.
+pub(crate) fn add(sums: &mut Sums, more: &Sums) {
+    for (sum, count) in sums.iter_mut().zip(more) {
+        sum.add(count);
+    }
+}
 
 /// Whose account it is.
 pub(crate) enum Kind {
@@ -94,9 +103,28 @@ impl Account {
         &self.kind
     }
 
+    /// Whether its tasks wait for an exec, and nothing that they do counts.
+    fn is_waiting(&self) -> bool {
+        matches!(self.kind, Kind::Waiting)
+    }
+
     /// Whether what its tasks do is counted now.
     pub(crate) fn counts(&self) -> bool {
-        !matches!(self.kind, Kind::Waiting) && self.target.counts()
+        !self.is_waiting() && self.target.counts()
+    }
+
+    /// `task` has it, and lives.
+    pub(crate) fn see(&self, task: &Task) {
+        if !self.is_waiting() {
+            self.clock.see(runtime(task));
+        }
+    }
+
+    /// `task` has it no more.
+    pub(crate) fn end(&self, task: &Task) {
+        if !self.is_waiting() {
+            self.clock.end(runtime(task));
+        }
     }
 
     /// This CPU counts for it from now on.
@@ -112,11 +140,7 @@ impl Account {
 
     /// Adds what a CPU has counted.
     pub(crate) fn add(&self, counts: &Sums) {
-        self.sums.with(|sums| {
-            for (sum, count) in sums.iter_mut().zip(counts) {
-                sum.add(count);
-            }
-        });
+        self.sums.with(|sums| add(sums, counts));
     }
 
     /// What was counted, but for what its holders hold.
@@ -205,7 +229,7 @@ impl Clock {
     }
 
     /// A task that has run for `runtime` goes out.
-    pub(crate) fn end(&self, runtime: u64) {
+    fn end(&self, runtime: u64) {
         self.ended.fetch_add(runtime, Full);
     }
 
@@ -217,7 +241,7 @@ impl Clock {
     }
 
     /// One of them has run for `runtime`.
-    pub(crate) fn see(&self, runtime: u64) {
+    fn see(&self, runtime: u64) {
         self.live.fetch_add(runtime, Relaxed);
     }
 

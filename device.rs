@@ -31,7 +31,7 @@ use kernel::{
 
 use crate::{
     account::{
-        Account,
+        add,
         Kind,
         Sums, //
     },
@@ -229,18 +229,15 @@ fn lines(text: &mut Text, target: &Target, state: State, name: Option<Name>) -> 
             account.sums(),
             account.clock.nanoseconds(target.is_paused()),
         );
-        for (sum, count) in all.iter_mut().zip(&sums) {
-            sum.add(count);
-        }
+        add(&mut all, &sums);
         nanoseconds = nanoseconds.wrapping_add(ran);
         cpus.extend(account.cpus());
         accounts.push((account, sums, ran), GFP_KERNEL)?;
     }
-    let each = target.terms.threads == Threads::Each;
     let whole = Whose {
-        tid: match target.terms.threads {
-            Threads::One => Tid::One(target.number()),
-            Threads::Together | Threads::Each => Tid::All,
+        tid: match target.terms.is_one() {
+            true => Tid::One(target.number()),
+            false => Tid::All,
         },
         name,
         state,
@@ -248,49 +245,48 @@ fn lines(text: &mut Text, target: &Target, state: State, name: Option<Name>) -> 
         cpus: &cpus,
     };
     write_lines(text, target, &whole, &all)?;
-    if !each {
+    if target.terms.threads != Threads::Each {
         return Ok(());
     }
-    let thread = |account: &&(&Account, Sums, u64)| matches!(account.0.kind(), Kind::Thread(_));
-    for &(account, ref sums, nanoseconds) in accounts.iter().rev().filter(thread) {
-        if let Kind::Thread(thread) = account.kind() {
-            let whose = Whose {
-                tid: Tid::One(thread.number()),
-                name: thread.name(),
-                state: match account.had_ended() {
-                    true => State::Exited,
-                    false => state,
-                },
-                nanoseconds,
-                cpus: account.cpus(),
-            };
-            write_lines(text, target, &whose, sums)?;
-        }
+    for &(account, ref sums, nanoseconds) in accounts.iter().rev() {
+        let Kind::Thread(thread) = account.kind() else {
+            continue;
+        };
+        let whose = Whose {
+            tid: Tid::One(thread.number()),
+            name: thread.name(),
+            state: match account.had_ended() {
+                true => State::Exited,
+                false => state,
+            },
+            nanoseconds,
+            cpus: account.cpus(),
+        };
+        write_lines(text, target, &whose, sums)?;
     }
-    let rest = target.all();
-    for (_, sums, nanoseconds) in accounts
+    // What it has is of threads that have no line any more.
+    let rest = accounts
         .iter()
-        .filter(|(account, ..)| core::ptr::eq(*account, rest))
-    {
-        if *nanoseconds != 0 || sums != &Sums::default() {
+        .find(|(account, ..)| matches!(account.kind(), Kind::All));
+    match rest {
+        Some(&(rest, ref sums, nanoseconds)) if nanoseconds != 0 || *sums != Sums::default() => {
             let whose = Whose {
                 tid: Tid::Ended,
                 name: None,
                 state: State::Exited,
-                nanoseconds: *nanoseconds,
+                nanoseconds,
                 cpus: rest.cpus(),
             };
-            write_lines(text, target, &whose, sums)?;
+            write_lines(text, target, &whose, sums)
         }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// The lines of one account, one an event.
 fn write_lines(text: &mut Text, target: &Target, whose: &Whose<'_>, sums: &Sums) -> Result {
-    for column in &target.columns {
-        let count = sums.get(column.slot).copied().unwrap_or_default();
-        let name = whose.name.as_ref().map_or(&[][..], |name| name.bytes());
+    let name = whose.name.as_ref().map_or(&[][..], |name| name.bytes());
+    for (column, count) in target.counts_of(sums) {
         text.write_fmt(fmt!(
             "id={} pid={} tid={} name={} state={} event={} count={} enabled={} running={} overflows={} n={} cpus={} disturbed={} incomplete={}\n",
             target.id,

@@ -164,11 +164,15 @@ impl Cpu {
     ///
     /// This CPU must be taken by `plan`.
     unsafe fn open(&self, plan: &Plan, cpu: &ThisCpu) {
-        for (msr, key) in plan.further_gates() {
-            // SAFETY: The register is there, and takes the key.
-            unsafe { msr.write(key, cpu) };
-        }
+        // SAFETY: As the caller promises.
+        unsafe { set_further_gates(plan, true, cpu) };
         gate::open(cpu);
+    }
+
+    /// Whether the current task's account is the owner: then the gates are open.
+    fn runs_owner(&self, cpu: &ThisCpu) -> bool {
+        sched_hook::current_mark::<Account>(cpu)
+            .is_some_and(|current| ptr::eq(current, self.owner.get()))
     }
 
     /// Programs the counters anew, which are settled and stand still.
@@ -214,6 +218,19 @@ impl Cpu {
     fn owner<'a>(&self, _: &'a ThisCpu) -> Option<&'a Account> {
         // SAFETY: An account stays as long as a CPU holds a part of it.
         unsafe { self.owner.get().as_ref() }
+    }
+}
+
+/// Opens or closes the gates beside the first.
+///
+/// # Safety
+///
+/// This CPU must be taken by `plan`.
+#[inline]
+unsafe fn set_further_gates(plan: &Plan, open: bool, cpu: &ThisCpu) {
+    for (msr, key) in plan.further_gates() {
+        // SAFETY: The register is there, and takes its key and a 0.
+        unsafe { msr.write(if open { key } else { 0 }, cpu) };
     }
 }
 
@@ -368,7 +385,7 @@ impl Counters {
             // Stopped first, so that what follows is not counted and cannot overflow.
             let found = gate.read(cpu);
             gate.write(0, cpu);
-            plan.further_gates().for_each(|(msr, _)| msr.write(0, cpu));
+            set_further_gates(plan, false, cpu);
 
             let overflowed = plan.serve(cpu, |slot, more| {
                 if let Some(periods) = this.periods.get(slot) {
@@ -377,8 +394,7 @@ impl Counters {
             });
             // As the hooks had set it: the target may have been switched out before this NMI came.
             if found != 0 {
-                plan.further_gates()
-                    .for_each(|(msr, key)| msr.write(key, cpu));
+                set_further_gates(plan, true, cpu);
                 gate.write(found, cpu);
             }
             // The CPU has masked the entry when it delivered the PMI: one that comes when its
@@ -392,7 +408,8 @@ impl Counters {
         }
     }
 
-    /// Adds what was counted since the last time to the owner's account. Returns false if that cannot be.
+    /// Adds what was counted since the last time to the owner's account. Returns false, and notes it, if
+    /// that cannot be.
     fn settle(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) -> bool {
         let mut counts = Sums::default();
         let mut plausible = true;
@@ -409,15 +426,16 @@ impl Counters {
         if let Some(owner) = this.owner(cpu) {
             owner.add(&counts);
         }
+        if !plausible {
+            self.disturbed.insert(cpu);
+        }
         plausible
     }
 
     /// Closes the gates, settles, and looks whether somebody else has changed what the counters depend
     /// on: then all is programmed anew. The owner remains.
     fn stop(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) {
-        let current = sched_hook::current_mark::<Account>(cpu);
-        let runs = current.is_some_and(|current| ptr::eq(current, this.owner.get()));
-        let open = this.left_open.replace(false) || runs;
+        let open = this.left_open.replace(false) || this.runs_owner(cpu);
         // SAFETY: The CPU is programmed, by this plan.
         let (as_left, overflowed) = unsafe { (this.close(plan, open, cpu), plan.overflowed(cpu)) };
         let can_be = plan.slots().all(|slot| {
@@ -485,9 +503,7 @@ impl Counters {
             return;
         }
         if !ptr::eq(this.owner.get(), account) {
-            if !self.settle(this, plan, cpu) {
-                self.disturbed.insert(cpu);
-            }
+            self.settle(this, plan, cpu);
             this.own(plan, account, cpu);
         }
         if !this.left_open.replace(false) {
@@ -503,21 +519,15 @@ impl Counters {
         let Some((this, plan)) = self.programmed(cpu) else {
             return;
         };
-        let current = sched_hook::current_mark::<Account>(cpu);
-        let counted = current.is_some_and(|current| ptr::eq(current, this.owner.get()));
-        if counted && next.is_some_and(|next| next.counts()) {
-            if !self.settle(this, plan, cpu) {
-                self.disturbed.insert(cpu);
-            }
+        if this.runs_owner(cpu) && next.is_some_and(|next| next.counts()) {
+            self.settle(this, plan, cpu);
             this.disown(cpu);
             this.left_open.set(true);
             return;
         }
         gate::close(cpu);
-        for (msr, _) in plan.further_gates() {
-            // SAFETY: The register is there, and takes a 0.
-            unsafe { msr.write(0, cpu) };
-        }
+        // SAFETY: The CPU is programmed, by this plan.
+        unsafe { set_further_gates(plan, false, cpu) };
     }
 
     /// Notes that somebody else has written to a register of this CPU, if a counter depends on it.

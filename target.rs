@@ -26,6 +26,7 @@ use kernel::{
 
 use crate::{
     account::{
+        add,
         Account,
         Accounts,
         Kind,
@@ -89,7 +90,7 @@ pub(crate) struct Column {
     pub(crate) event: Event,
     /// In which slot.
     pub(crate) slot: usize,
-    /// The events of a period, as the user said, or 0.
+    /// The events of a period on the CPU where it was asked for.
     pub(crate) n: u64,
 }
 
@@ -111,6 +112,13 @@ pub(crate) struct Terms {
     pub(crate) most_ended: u64,
 }
 
+impl Terms {
+    /// Whether it is one thread alone.
+    pub(crate) fn is_one(&self) -> bool {
+        self.threads == Threads::One
+    }
+}
+
 /// A target.
 pub(crate) struct Target {
     /// Its number, never used again.
@@ -130,13 +138,11 @@ pub(crate) struct Target {
     /// The task and the process that are meant, for comparison.
     task: *const bindings::task_struct,
     process: *const bindings::signal_struct,
-    /// The account [`Kind::All`], and [`Kind::Waiting`] if there is one.
+    /// The accounts [`Kind::All`] and [`Kind::Waiting`].
     all: Atomic<*mut Account>,
     waiting: Atomic<*mut Account>,
     /// Tasks that are meant and have not exited; far more while the first are still being marked.
     meant: Atomic<i64>,
-    /// Tasks that are marked, meant or made.
-    marked: Atomic<i64>,
     /// Threads with an account that have ended, and those of them that have none any more.
     ended: Atomic<u64>,
     folded: Atomic<u64>,
@@ -211,25 +217,20 @@ impl Target {
         columns: KVec<Column>,
     ) -> Result<Arc<Self>> {
         let on_exec = terms.on_exec;
-        let of_process = PidRef::of(named, true).ok_or(ESRCH)?;
-        let pid = match terms.threads {
-            Threads::One => PidRef::of(named, false).ok_or(ESRCH)?,
-            Threads::Together | Threads::Each => PidRef::of(named, true).ok_or(ESRCH)?,
-        };
+        let pid = PidRef::of(named, !terms.is_one()).ok_or(ESRCH)?;
         let target = Self {
             id,
             terms,
             columns,
             accounts: Accounts::new(),
             number: pid.number(),
-            process_pid: of_process,
+            process_pid: PidRef::of(named, true).ok_or(ESRCH)?,
             pid,
             task: named.as_ptr(),
             process: process(named),
             all: Atomic::new(null_mut()),
             waiting: Atomic::new(null_mut()),
             meant: Atomic::new(MANY),
-            marked: Atomic::new(0),
             ended: Atomic::new(0),
             folded: Atomic::new(0),
             begun: Atomic::new(!on_exec),
@@ -275,8 +276,10 @@ impl Target {
 
     /// Its name, now or at its end.
     pub(crate) fn name(&self) -> Option<Name> {
-        let process = !matches!(self.terms.threads, Threads::One);
-        let now = || self.pid.task(process).map(|task| Name::of(&task));
+        let now = || {
+            let task = self.pid.task(!self.terms.is_one())?;
+            Some(Name::of(&task))
+        };
         self.name.copy().or_else(now)
     }
 
@@ -321,11 +324,6 @@ impl Target {
         self.folded.fetch_add(accounts, Relaxed);
     }
 
-    /// Whether a task bears a mark of it.
-    pub(crate) fn is_marked(&self) -> bool {
-        self.marked.load(Relaxed) > 0
-    }
-
     /// Stops counting for now, or goes on. The CPUs have to be told.
     pub(crate) fn set_paused(&self, paused: bool) {
         self.paused.store(paused, Relaxed);
@@ -347,9 +345,7 @@ impl Target {
     ///
     /// `EEXIST` if one of them is counted already, `ESRCH` if all of them are exiting.
     pub(crate) fn follow(&self, hook: &sched_hook::Registration<Account>, named: &Task) -> Result {
-        let one = matches!(self.terms.threads, Threads::One);
-        let followed = hook.follow(named, one, |task| {
-            self.marked.fetch_add(1, Relaxed);
+        let followed = hook.follow(named, self.terms.is_one(), |task| {
             match self.terms.on_exec {
                 true => self.waiting(),
                 false => self.account_of(task),
@@ -385,9 +381,9 @@ impl Target {
 
     /// Whether `task` is one of those that are meant, and not only made by one.
     fn means(&self, task: &Task) -> bool {
-        match self.terms.threads {
-            Threads::One => task.as_ptr().cast_const() == self.task,
-            Threads::Together | Threads::Each => process(task) == self.process,
+        match self.terms.is_one() {
+            true => task.as_ptr().cast_const() == self.task,
+            false => process(task) == self.process,
         }
     }
 
@@ -397,7 +393,6 @@ impl Target {
         if !meant && !self.terms.inherit {
             return None;
         }
-        self.marked.fetch_add(1, Relaxed);
         if meant {
             self.meant.fetch_add(1, Relaxed);
         }
@@ -427,32 +422,28 @@ impl Target {
             }
             // It has taken over the id of the process, whose first thread is gone.
             Kind::Thread(thread) if !thread.is(current!()) => {
-                self.end(account, thread);
+                account.end(current!());
+                self.note_end(thread);
                 self.account_of(current!())
             }
             Kind::All | Kind::Thread(_) => account,
         })
     }
 
-    /// The current task has the account of a thread no more.
-    fn end(&self, account: &Account, thread: &Thread) {
-        let task: &Task = current!();
-        account.clock.end(runtime(task));
+    /// The thread, the current task, has ended, or is another one from now on.
+    fn note_end(&self, thread: &Thread) {
         let turn = self.ended.fetch_add(1, Relaxed);
-        thread.ended.populate((turn, Name::of(task)));
+        thread.ended.populate((turn, Name::of(current!())));
     }
 
     /// The current task, with `account`, counts no more. Returns whether it was the last of those that
     /// were meant.
     pub(crate) fn left(&self, account: &Account) -> bool {
-        let task: &Task = current!();
-        match account.kind() {
-            Kind::Waiting => {}
-            Kind::All => account.clock.end(runtime(task)),
-            Kind::Thread(thread) => self.end(account, thread),
+        account.end(current!());
+        if let Kind::Thread(thread) = account.kind() {
+            self.note_end(thread);
         }
-        self.marked.fetch_sub(1, Relaxed);
-        self.means(task) && self.meant.fetch_sub(1, Full) == 1
+        self.means(current!()) && self.meant.fetch_sub(1, Full) == 1
     }
 
     /// Notes where its counts may be wrong.
@@ -465,24 +456,25 @@ impl Target {
     pub(crate) fn report(&self, remark: &str) {
         let disturbed = Flaw("disturbed", &self.disturbed);
         let incomplete = Flaw("incomplete", &self.incomplete);
-        let sums = self.sums();
-        for &Column { event, slot, .. } in &self.columns {
-            let count = sums.get(slot).copied().unwrap_or_default();
-            let Count { events, overflows } = count;
+        let mut sums = Sums::default();
+        self.accounts
+            .iter()
+            .for_each(|account| add(&mut sums, &account.sums()));
+        for (&Column { event, .. }, Count { events, overflows }) in self.counts_of(&sums) {
             let unit = event.unit();
             pr_info!("pid {self}: {events} {unit}, {overflows} overflows, event {event}{remark}{disturbed}{incomplete}\n");
         }
     }
 
-    /// What was counted, of all its accounts.
-    pub(crate) fn sums(&self) -> Sums {
-        let mut sums = Sums::default();
-        for account in self.accounts.iter() {
-            for (sum, count) in sums.iter_mut().zip(&account.sums()) {
-                sum.add(count);
-            }
-        }
-        sums
+    /// Its events, each with its part of `sums`.
+    pub(crate) fn counts_of<'a>(
+        &'a self,
+        sums: &'a Sums,
+    ) -> impl Iterator<Item = (&'a Column, Count)> {
+        let count = |column: &Column| sums.get(column.slot).copied().unwrap_or_default();
+        self.columns
+            .iter()
+            .map(move |column| (column, count(column)))
     }
 
     /// The last of those that were meant, the current task, has exited, and all that they did is counted.

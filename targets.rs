@@ -38,7 +38,6 @@ use crate::{
     },
     pid::{
         process,
-        runtime,
         Name,
         PidRef, //
     },
@@ -93,7 +92,7 @@ struct Used {
 struct Slots([Option<Used>; MOST]);
 
 impl Slots {
-    /// Finds a place for what `column` wants, and notes it there.
+    /// Finds the slot for what one more column wants, and notes it there.
     ///
     /// # Errors
     ///
@@ -223,15 +222,14 @@ impl Table {
         target.set_over();
         pmu.counters().look_everywhere();
         // Who has just exec'd may have got another mark meanwhile: until none is left.
-        let mut is_left = target.is_marked();
+        let mut is_left = true;
         while is_left {
             is_left = false;
             pmu.hook().for_each(|task, account| {
                 if account.is_of(target) {
                     is_left = true;
-                    let is_forgotten = pmu.hook().forget(task, account);
-                    if is_forgotten && !matches!(account.kind(), Kind::Waiting) {
-                        account.clock.end(runtime(task));
+                    if pmu.hook().forget(task, account) {
+                        account.end(task);
                     }
                 }
             });
@@ -263,24 +261,32 @@ impl Table {
         entry.target.keep_name(&task);
         let mut slots = self.slots;
         slots.leave(&entry.target);
+        self.fit_less(slots);
+    }
+
+    /// Has the PMU count less. Where a CPU refuses even that, all goes on counting what it did: for nobody.
+    fn fit_less(&mut self, slots: Slots) {
         if self.fit(slots).is_err() {
-            // Then the PMU counts for nobody what it has counted for the target.
             self.slots = slots;
         }
     }
 
     /// Retires those that have exited, and folds accounts of ended threads where there are too many.
-    fn tidy(&mut self) {
+    /// Returns whether any was retired.
+    fn tidy(&mut self) -> bool {
+        let mut has_retired = false;
         let mut entries = core::mem::take(&mut self.entries);
         for entry in &mut entries {
-            if entry.target.state() == State::Exited {
+            if entry.followed.is_some() && entry.target.state() == State::Exited {
                 self.retire(entry);
+                has_retired = true;
             }
             if entry.target.has_too_many_ended() {
                 self.fold(&entry.target);
             }
         }
         self.entries = entries;
+        has_retired
     }
 
     /// Sums the accounts of the oldest ended threads up, so that no more are left than may be.
@@ -303,6 +309,15 @@ impl Table {
         unsafe { chain.free() };
     }
 
+    /// Brings all up to date that is said of these accounts and their targets.
+    fn gather<'a>(&self, accounts: impl Iterator<Item = &'a Account>, holders: &CpuSet) {
+        if let Some(pmu) = &self.pmu {
+            pmu.counters().gather(accounts, holders);
+        }
+        self.spread_flaws();
+        self.see_runtimes();
+    }
+
     /// Notes how long all that live have run.
     fn see_runtimes(&self) {
         let accounts = || {
@@ -314,11 +329,7 @@ impl Table {
         for _ in 0..8 {
             accounts().for_each(|account| account.clock.look());
             if let Some(pmu) = &self.pmu {
-                pmu.hook().for_each(|task, account| {
-                    if !matches!(account.kind(), Kind::Waiting) {
-                        account.clock.see(runtime(task));
-                    }
-                });
+                pmu.hook().for_each(|task, account| account.see(task));
             }
             if accounts().all(|account| account.clock.has_seen_all()) {
                 break;
@@ -506,7 +517,7 @@ impl Targets {
             columns.push(Column { event, slot, n }, GFP_KERNEL)?;
         }
         // What this CPU says of it, without a look at its registers.
-        if let Some(job) = slots.job(self.limits.force) {
+        if let Some(job) = slots.job(table.force) {
             on_this_cpu(|cpu| {
                 let plan = job
                     .plan(cpu)
@@ -547,9 +558,7 @@ impl Targets {
                 _ => error,
             };
             table.unfollow(&entry.target);
-            if table.fit(before).is_err() {
-                table.slots = before;
-            }
+            table.fit_less(before);
             return Err(told);
         }
         // What was before does not concern it.
@@ -575,11 +584,7 @@ impl Targets {
         let table = self.table.lock();
         let index = table.find(which, caller)?;
         let target = &table.entries.get(index).ok_or(ENOENT)?.target;
-        if let Some(pmu) = &table.pmu {
-            pmu.counters().gather(target.accounts.iter(), &holders);
-        }
-        table.spread_flaws();
-        table.see_runtimes();
+        table.gather(target.accounts.iter(), &holders);
         target.accounts.iter().for_each(Account::reset);
         target.disturbed.clear();
         target.incomplete.clear();
@@ -657,11 +662,7 @@ impl Targets {
             states.push(entry.target.state(), GFP_KERNEL)?;
         }
         accounts().for_each(Account::note_end);
-        if let Some(pmu) = &table.pmu {
-            pmu.counters().gather(accounts(), &holders);
-        }
-        table.spread_flaws();
-        table.see_runtimes();
+        table.gather(accounts(), &holders);
         seen().zip(states).try_for_each(|(entry, state)| {
             let task = || entry.followed.as_ref().map(|task| Name::of(task));
             f(&entry.target, state, entry.target.name().or_else(task))
@@ -671,8 +672,9 @@ impl Targets {
     /// Gives back what those hold that have exited, and tells who waits for it.
     fn tidy(&self) {
         let mut table = self.table.lock();
-        table.tidy();
-        self.changed.notify_all();
+        if table.tidy() {
+            self.changed.notify_all();
+        }
     }
 
     /// Ends all counting, with the lines of those that still run.
