@@ -157,6 +157,25 @@
 	syscall
 .endm
 
+/* As many CPUs as the first argument says, for NEXT_CPU; mask is the first one. */
+.macro CPUS
+	NUMBER	1
+	lea	-1(%rax), %ecx
+	mov	$1, %ebp
+	mov	%rbp, %r12
+	shl	%cl, %r12
+	add	%r12, %r12		/* the bit beyond the last, 0 behind the 64th */
+	mov	%rbp, %r13
+.endm
+
+/* mask is the next of them, after the last the first: 4 */
+.macro NEXT_CPU
+	shl	%r13
+	cmp	%r12, %r13
+	cmove	%rbp, %r13
+	mov	%r13, mask(%rip)
+.endm
+
 /* 3 */
 .macro CLOSE end
 	mov	$__NR_close, %eax

@@ -14,26 +14,17 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	lea	-1(%rax), %ecx
-	mov	$1, %ebp
-	mov	%rbp, %r12
-	shl	%cl, %r12
-	add	%r12, %r12		/* the bit beyond the last CPU's, 0 behind the 64th */
+	CPUS
 	NUMBER	2, %rbx
 	NUMBER	3, %r14
-	mov	%rbp, %r13		/* the CPU's bit */
 	BIND	$0, mask
 	STOP
 1:	BIND	$0, mask		/* 5 a round */
 	mov	%r14, %rcx		/* 2 * LOOPS + 1 a round */
 2:	dec	%rcx
 	jnz	2b
-	shl	%r13			/* 6 a round */
-	cmp	%r12, %r13
-	cmove	%rbp, %r13
-	mov	%r13, mask(%rip)
-	dec	%rbx
+	NEXT_CPU		/* 4 a round */
+	dec	%rbx			/* 2 a round */
 	jnz	1b
 	EXIT				/* 3 */
 

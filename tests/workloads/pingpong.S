@@ -17,18 +17,13 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%eax, %ecx
-	mov	$1, %ebp
-	mov	%rbp, %r12
-	shl	%cl, %r12		/* the bit beyond the last CPU's */
+	CPUS
 	NUMBER	2, %rbx
 	mov	$SIGCHLD, %r14d
 	cmpl	$4, (%rsp)
 	je	1f
 	mov	$CLONE_FLAGS, %r14d
-1:	mov	%rbp, %r13		/* the CPU's bit */
-	PIPE	there
+1:	PIPE	there
 	PIPE	back
 	STOP
 	CLONE	%r14d			/* 7 */
@@ -39,12 +34,9 @@ _start:
 	BIND	%r15d, other		/* 5 a round */
 	BYTE	__NR_write, there+4	/* 5 a round */
 	BYTE	__NR_read, back		/* 5 a round */
-	mov	%r13, other(%rip)	/* 7 a round */
-	shl	%r13
-	cmp	%r12, %r13
-	cmove	%rbp, %r13
-	mov	%r13, mask(%rip)
-	dec	%rbx
+	mov	%r13, other(%rip)	/* 1 a round */
+	NEXT_CPU		/* 4 a round */
+	dec	%rbx			/* 2 a round */
 	jnz	2b
 	WAIT				/* 6 */
 	EXIT				/* 3 */

@@ -12,13 +12,8 @@
 
 	.globl	_start
 _start:
-	NUMBER	1
-	mov	%eax, %ecx
-	mov	$1, %ebp
-	mov	%rbp, %r12
-	shl	%cl, %r12		/* the bit beyond the last CPU's */
+	CPUS
 	NUMBER	2, %rbx
-	mov	%rbp, %r13		/* the CPU's bit */
 	PIPE	there
 	PIPE	back
 	BIND	$0, mask
@@ -29,11 +24,8 @@ _start:
 	BIND	%r15d, mask		/* 5 a round */
 	BYTE	__NR_write, there+4	/* 5 a round */
 	BYTE	__NR_read, back		/* 5 a round */
-	shl	%r13			/* 6 a round */
-	cmp	%r12, %r13
-	cmove	%rbp, %r13
-	mov	%r13, mask(%rip)
-	dec	%rbx
+	NEXT_CPU		/* 4 a round */
+	dec	%rbx			/* 2 a round */
 	jnz	1b
 	WAIT				/* 6 */
 	EXIT				/* 3 */
