@@ -7,6 +7,15 @@
 
 use crate::fmt;
 
+pub(crate) use crate::architectural::{
+    code_of,
+    ARCHITECTURAL,
+    CODE,
+    CORE_CYCLES,
+    INSTRUCTIONS_RETIRED,
+    REFERENCE_CYCLES, //
+};
+
 /// IA32_PERFEVTSELx.USR: count at CPL 1, 2 and 3.
 const USR: u64 = 1 << 16;
 /// IA32_PERFEVTSELx.OS: count at CPL 0.
@@ -15,54 +24,6 @@ const OS: u64 = 1 << 17;
 const INT: u64 = 1 << 20;
 /// IA32_PERFEVTSELx.EN: the counter runs (while GLOBAL_CTRL lets it).
 const EN: u64 = 1 << 22;
-
-/// The bits that a user may choose: event select (7:0), unit mask (15:8), EDGE (18), INV (23) and
-/// CMASK (31:24).
-const CODE: u64 = 0xff84_ffff;
-
-/// "UnHalted Core Cycles", unit mask 00H.
-pub(crate) const CORE_CYCLES: u64 = 0x003c;
-/// "Instruction Retired", unit mask 00H.
-pub(crate) const INSTRUCTIONS_RETIRED: u64 = 0x00c0;
-/// "UnHalted Reference Cycles", unit mask 01H.
-pub(crate) const REFERENCE_CYCLES: u64 = 0x013c;
-
-/// An event that means the same on every PMU that has it.
-pub(crate) struct Architectural {
-    /// Unit mask and event select.
-    pub(crate) code: u64,
-    /// What perf calls it, and so do we.
-    pub(crate) name: &'static str,
-    /// What perf calls it besides.
-    alias: Option<&'static str>,
-}
-
-impl Architectural {
-    /// One line of [`ARCHITECTURAL`].
-    const fn new(code: u64, name: &'static str, alias: Option<&'static str>) -> Self {
-        Self { code, name, alias }
-    }
-}
-
-/// The architectural events in the order of their bits in CPUID.0AH:EBX: "Pre-Defined
-/// Architectural Performance Events".
-pub(crate) const ARCHITECTURAL: [Architectural; 7] = [
-    Architectural::new(CORE_CYCLES, "cycles", Some("cpu-cycles")),
-    Architectural::new(INSTRUCTIONS_RETIRED, "instructions", None),
-    Architectural::new(REFERENCE_CYCLES, "ref-cycles", None),
-    Architectural::new(0x4f2e, "cache-references", None),
-    Architectural::new(0x412e, "cache-misses", None),
-    Architectural::new(0x00c4, "branches", Some("branch-instructions")),
-    Architectural::new(0x00c5, "branch-misses", None),
-];
-
-/// The code of the architectural event that perf calls `name`.
-pub(crate) fn code_of(name: &[u8]) -> Option<u64> {
-    ARCHITECTURAL
-        .iter()
-        .find(|event| event.name.as_bytes() == name || event.alias.map(str::as_bytes) == Some(name))
-        .map(|event| event.code)
-}
 
 /// Why an [`Event`] cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

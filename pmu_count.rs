@@ -7,7 +7,7 @@
 //! | file | its secret |
 //! |---|---|
 //! | `device.rs` | the device: what is read, ... |
-//! | `command.rs`, `event.rs` | ... what may be written, and the events' names |
+//! | `command.rs`, `event.rs`, `architectural.rs` | ... what may be written; events, and their names |
 //! | `rights.rs`, `refusal.rs` | who may; what the user is told when something cannot be |
 //! | `targets.rs` | all targets, and the events that are counted for them |
 //! | `target.rs`, `pid.rs` | who is counted: processes, threads, what they make |
@@ -31,6 +31,7 @@ use kernel::{
 
 mod account;
 mod apic;
+mod architectural;
 mod command;
 mod counter;
 mod cpuhp;

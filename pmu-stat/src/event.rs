@@ -2,28 +2,17 @@
 
 //! Events as they are asked for with `-e`.
 
-use crate::error::{
-    Error,
-    Result, //
+use crate::{
+    architectural::{
+        code_of,
+        ARCHITECTURAL,
+        CODE, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
 };
-
-/// What perf calls the events that mean the same on every PMU that has them, with their codes. The
-/// first name of a code is the one that the device uses.
-const NAMES: [(&str, u64); 9] = [
-    ("cycles", 0x003c),
-    ("cpu-cycles", 0x003c),
-    ("instructions", 0x00c0),
-    ("ref-cycles", 0x013c),
-    ("cache-references", 0x4f2e),
-    ("cache-misses", 0x412e),
-    ("branches", 0x00c4),
-    ("branch-instructions", 0x00c4),
-    ("branch-misses", 0x00c5),
-];
-
-/// Bits of a raw code that belong to the user: event select (7:0), unit mask (15:8), EDGE (18), INV
-/// (23) and CMASK (31:24).
-const CODE: u64 = 0xff84_ffff;
 
 /// What a counter counts: an event and the modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +28,10 @@ pub(crate) struct Counter {
 impl Counter {
     /// The name that the device has for it, if it has one.
     pub(crate) fn name(self) -> Option<&'static str> {
-        NAMES
+        ARCHITECTURAL
             .iter()
-            .find(|(_, code)| *code == self.code)
-            .map(|(name, _)| *name)
+            .find(|event| event.code == self.code)
+            .map(|event| event.name)
     }
 }
 
@@ -80,10 +69,9 @@ impl Event {
                 explicit: true,
             });
         }
-        let code = match NAMES.iter().find(|(known, _)| *known == name) {
-            Some((_, code)) => *code,
-            None => raw(name).ok_or_else(|| unknown(written))?,
-        };
+        let code = code_of(name.as_bytes())
+            .or_else(|| raw(name))
+            .ok_or_else(|| unknown(written))?;
         if code & !CODE != 0 {
             return Err(Error::usage(format!(
                 "'{written}' sets bits {:#x}, which no event has; r takes event select 7:0, unit mask 15:8, EDGE 18, INV 23 and CMASK 31:24",
@@ -137,7 +125,10 @@ fn raw(name: &str) -> Option<u64> {
 
 /// An event that is none.
 fn unknown(written: &str) -> Error {
-    let names: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
+    let names: Vec<_> = ARCHITECTURAL
+        .iter()
+        .flat_map(|event| event.names())
+        .collect();
     Error::usage(format!(
         "unknown event '{written}'; there are {}, task-clock, and raw codes as r1d0",
         names.join(", ")

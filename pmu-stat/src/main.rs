@@ -2,7 +2,7 @@
 
 //! `pmu-stat`: perf stat's report of what the kernel module pmu_count counts.
 //!
-//! - `options`, `event`: the command line, and the events on it
+//! - `options`, `event`: the command line, and the events on it, by the module's own table of names
 //! - `module`, `device`: loading the module, and the only file that knows the device's protocol
 //! - `selection`: which counters the events take
 //! - `count`: runs, from the fork to the last count; `child` and `signals` are its hands
@@ -10,6 +10,8 @@
 //! - `report`, `plot`: what is printed, and the picture
 //! - `sys`: all that is unsafe
 
+#[path = "../../architectural.rs"]
+mod architectural;
 mod child;
 mod count;
 mod device;

@@ -7,6 +7,8 @@
 // The kernel's crate root brings the kernel's.
 use std::fmt;
 
+#[path = "../../architectural.rs"]
+mod architectural;
 #[path = "../../command.rs"]
 mod command;
 #[path = "../../counter.rs"]
