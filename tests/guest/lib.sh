@@ -148,6 +148,17 @@ wait_for_state() {
 	done
 }
 
+# undead: a process that has exited, whose parent, by then another program, does not wait for it; sets zombie and parent.
+undead() {
+	rm -f /tmp/zombie
+	# shellcheck disable=SC2016 # for the inner shells
+	sh -c 'sh -c '\''until grep -qx sleep /proc/$PPID/comm; do usleep 10000; done'\'' & echo $! >/tmp/zombie; exec sleep 1000' &
+	parent=$!
+	until [ -s /tmp/zombie ]; do usleep 10000; done
+	zombie=$(cat /tmp/zombie)
+	wait_for_state "$zombie" Z
+}
+
 # log_of PID: the module's lines about the process.
 log_of() {
 	dmesg | sed -n "s/^\[[^]]*\] //; /^pmu_count: pid $1 (/p"
@@ -158,17 +169,27 @@ said() {
 	dmesg | grep 'pmu_count:' | grep -v 'taints kernel' || :
 }
 
+# complains COMMAND...: the command says "error", and one line in dmesg has the words of the pattern "words".
+complains() {
+	lines=$(said | wc -l)
+	got=$("$@" || :)
+	echo "$*: $got, $(said | tail -n 1)"
+	equal "the error of '$*'" "$got" "$error"
+	equal "lines about '$*' in dmesg" $(($(said | wc -l) - lines)) 1
+	said | tail -n 1 | grep -Eqi "$words" || fail "the line about '$*' should have '$words': $(said | tail -n 1)"
+}
+
+# loading PARAMETERS...: what a try to load the module says.
+loading() {
+	load "$module" "$@" || :
+	[ ! -d /sys/module/pmu_count ] || rmmod pmu_count
+}
+
 # refused ERROR WORDS PARAMETERS...: loading fails with this error, and one line in dmesg has these words (a pattern).
 refused() {
 	error=$1 words=$2
 	shift 2
-	lines=$(said | wc -l)
-	got=$(load "$module" "$@" || :)
-	[ ! -d /sys/module/pmu_count ] || rmmod pmu_count
-	echo "$*: $got, $(said | tail -n 1)"
-	equal "the error of loading with '$*'" "$got" "$error"
-	equal "lines about it in dmesg" $(($(said | wc -l) - lines)) 1
-	said | tail -n 1 | grep -Eqi "$words" || fail "the line should have '$words'"
+	complains loading "$@"
 }
 
 # nmis CPU: how many it has taken since boot; without the watchdog each is a PMI.
@@ -190,16 +211,11 @@ ordered() {
 	equal "'$*'" "$(order "$@" || :)" 'done'
 }
 
-# denied ERROR PATTERN WORDS...: it refuses the command with this error, and says why in one line of dmesg.
+# denied ERROR PATTERN WORDS...: the device refuses the command with this error, and says why in one line of dmesg.
 denied() {
 	error=$1 words=$2
 	shift 2
-	lines=$(said | wc -l)
-	got=$(order "$@" || :)
-	echo "$*: $got, $(said | tail -n 1)"
-	equal "the error of '$*'" "$got" "$error"
-	equal "lines about '$*' in dmesg" $(($(said | wc -l) - lines)) 1
-	said | tail -n 1 | grep -Eqi "$words" || fail "the line about '$*' should have '$words': $(said | tail -n 1)"
+	complains order "$@"
 }
 
 # shown [KEY=VALUE]...: the device's lines that have all of these fields, without the names, in which anything may stand.
