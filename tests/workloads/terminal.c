@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * terminal WORD PROGRAM ARGUMENTS...: runs a program on a terminal of its own,
- * copies what it writes, and types Ctrl-C as soon as WORD is in that. The
+ * without echo, copies what it writes, and types Ctrl-C as soon as WORD is in that. The
  * last line that it prints is "exit N" or "signal N", as the program ended.
  */
 #define _GNU_SOURCE
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 int main(int argc, char **argv)
@@ -18,6 +19,7 @@ int main(int argc, char **argv)
 	char said[65536] = "";
 	size_t length = 0;
 	int terminal, status, typed = 0;
+	struct termios settings;
 	ssize_t n;
 	pid_t pid;
 
@@ -31,6 +33,11 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (!pid) {
+		/* Lest a ^C stand before what the program writes. */
+		if (tcgetattr(0, &settings) == 0) {
+			settings.c_lflag &= ~ECHO;
+			tcsetattr(0, TCSANOW, &settings);
+		}
 		/* A shell that starts this in the background has it ignored. */
 		signal(SIGINT, SIG_DFL);
 		execvp(argv[2], argv + 2);
