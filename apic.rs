@@ -49,6 +49,8 @@ pub(crate) fn lvtpc(cpu: &ThisCpu) -> Result<u32> {
 }
 
 /// Whether LVTPC is masked: the CPU has delivered a PMI, and it was not opened since.
+#[cold]
+#[inline(never)]
 pub(crate) fn is_masked(cpu: &ThisCpu) -> bool {
     lvtpc(cpu).is_ok_and(|lvtpc| lvtpc & MASKED != 0)
 }
@@ -58,13 +60,26 @@ pub(crate) fn delivers_nmis(cpu: &ThisCpu) -> bool {
     lvtpc(cpu) == Ok(NMI) || read(SVR, cpu).is_some_and(|svr| svr & SOFTWARE_ENABLED == 0)
 }
 
-/// Writes LVTPC: [`NMI`], or what was read there.
-#[inline]
-pub(crate) fn set_lvtpc(value: u32, _: &ThisCpu) {
-    // SAFETY: As for reading.
-    if let Some(write) = unsafe { apic.as_ref() }.and_then(|driver| driver.write) {
-        // SAFETY: The register takes both values. Without a local APIC nothing was read, and we
-        // are not called.
-        unsafe { write(LVTPC, value) };
+/// What writes LVTPC, looked up once.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer(unsafe extern "C" fn(u32, u32));
+
+impl Writer {
+    /// The driver's.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is no local APIC.
+    pub(crate) fn find() -> Result<Self> {
+        // SAFETY: As for reading.
+        let write = unsafe { apic.as_ref() }.and_then(|driver| driver.write);
+        write.map(Self).ok_or(ENODEV)
+    }
+
+    /// Writes LVTPC: [`NMI`], or what was read there.
+    #[inline(always)]
+    pub(crate) fn set_lvtpc(self, value: u32, _: &ThisCpu) {
+        // SAFETY: There is a local APIC, whose register takes both values.
+        unsafe { (self.0)(LVTPC, value) };
     }
 }

@@ -90,6 +90,8 @@ pub(crate) struct Preload {
     n: NonZeroU64,
     /// 2^width - 1.
     mask: u64,
+    /// The top bit, alone.
+    top: u64,
 }
 
 impl Preload {
@@ -109,6 +111,7 @@ impl Preload {
             Some(n) if (min..=max).contains(&n.get()) => Ok(Self {
                 n,
                 mask: shape.mask(),
+                top: shape.mask() / 2 + 1,
             }),
             _ => Err(OutOfRange { min, max }),
         }
@@ -124,7 +127,13 @@ impl Preload {
         self.value_after(0)
     }
 
+    /// All bits that the counter has.
+    pub(crate) const fn mask(&self) -> u64 {
+        self.mask
+    }
+
     /// N, in events.
+    #[inline]
     pub(crate) const fn n(&self) -> u64 {
         self.n.get()
     }
@@ -132,45 +141,49 @@ impl Preload {
     /// Whether a counter that stands at `value` has overflowed since its period began.
     #[inline]
     pub(crate) const fn overflowed(&self, value: u64) -> bool {
-        value & !(self.mask >> 1) == 0
+        value & self.top == 0
     }
 
     /// Whether a counter that has `overflowed` since its period began, or not, can stand at `value`.
     pub(crate) const fn can_be(&self, value: u64, overflowed: bool) -> bool {
-        match overflowed {
-            true => self.overflowed(value),
-            false => value >= self.start() && value <= self.mask,
-        }
+        value <= self.mask
+            && match overflowed {
+                true => self.overflowed(value),
+                false => value >= self.start(),
+            }
     }
 
-    /// How many periods are complete when the counter stands at `value`, and the value that goes on from
-    /// there, with the events since (the PMI's skid) kept.
+    /// The events of the periods that are complete when a counter that has overflowed stands at `value`,
+    /// and the value that goes on from there, with the events since (the PMI's skid) kept.
     ///
-    /// After an overflow it is one period, but for a PMI that comes more than N late.
-    #[inline]
+    /// It is one period, but for a PMI that comes more than N late.
+    #[inline(always)]
     pub(crate) fn reload(&self, value: u64) -> (u64, u64) {
         if value < self.n.get() {
-            (1, self.value_after(value))
-        } else if self.overflowed(value) {
-            (
-                (value / self.n).wrapping_add(1),
-                self.value_after(value % self.n),
-            )
+            (self.n.get(), self.value_after(value))
         } else {
-            (0, value)
+            let since = value % self.n;
+            (
+                value.wrapping_sub(since).wrapping_add(self.n.get()),
+                self.value_after(since),
+            )
         }
     }
 
-    /// All that was counted by a counter that stands at `value` when `periods` were reloaded.
+    /// All that was counted by a counter that stands at `value`, in addition to periods of `completed`
+    /// events, after which it was reloaded.
     ///
     /// It holds at any moment, also between an overflow and its PMI.
-    pub(crate) fn count(&self, periods: u64, value: u64) -> Count {
-        let (more, value) = self.reload(value);
-        let overflows = periods.wrapping_add(more);
-        let events = value.wrapping_sub(self.start()) & self.mask;
+    pub(crate) fn count(&self, completed: u64, value: u64) -> Count {
+        let (more, value) = match self.overflowed(value) {
+            true => self.reload(value),
+            false => (0, value),
+        };
+        let completed = completed.wrapping_add(more);
+        let since = value.wrapping_sub(self.start()) & self.mask;
         Count {
-            events: overflows.wrapping_mul(self.n.get()).wrapping_add(events),
-            overflows,
+            events: completed.wrapping_add(since),
+            overflows: completed / self.n,
         }
     }
 }
@@ -190,7 +203,7 @@ mod tests {
     /// was.
     fn run(n: u64, shape: Shape, events: u64, late: u64) -> Option<Count> {
         let preload = Preload::new(n, shape, false).ok()?;
-        let (mut value, mut periods, mut due) = (preload.start(), 0, None);
+        let (mut value, mut completed, mut due) = (preload.start(), 0, None);
         for event in 1..=events {
             value = value.wrapping_add(1) & preload.mask;
             due = match due {
@@ -198,29 +211,29 @@ mod tests {
                 Some(left) => Some(left - 1),
                 None => None,
             };
-            let as_it_was = |periods, value, overflowed| {
-                preload.count(periods, value).events == event
+            let as_it_was = |completed, value, overflowed| {
+                preload.count(completed, value).events == event
                     && preload.overflowed(value) == overflowed
                     && preload.can_be(value, overflowed)
                     && !preload.can_be(value, !overflowed)
             };
-            if !as_it_was(periods, value, due.is_some()) {
+            if !as_it_was(completed, value, due.is_some()) {
                 return None;
             }
             if due == Some(0) {
                 let (more, reloaded) = preload.reload(value);
-                periods += more;
+                completed += more;
                 value = match shape.full_width {
                     true => reloaded,
                     false => reloaded as u32 as i32 as u64 & preload.mask,
                 };
-                if !as_it_was(periods, value, false) {
+                if !as_it_was(completed, value, false) {
                     return None;
                 }
                 due = None;
             }
         }
-        Some(preload.count(periods, value))
+        Some(preload.count(completed, value))
     }
 
     #[test]
@@ -274,9 +287,8 @@ mod tests {
                 events: max + 5,
                 overflows: 1,
             };
-            assert_eq!(preload.reload(preload.start()), (0, preload.start()));
-            let (periods, value) = preload.reload(5);
-            assert_eq!(preload.count(periods, value), count);
+            let (completed, value) = preload.reload(5);
+            assert_eq!(preload.count(completed, value), count);
             assert_eq!(preload.count(0, 5), count);
 
             assert!(Preload::new(max, shape, true).is_ok());
@@ -300,9 +312,9 @@ mod tests {
     fn a_pmi_that_is_still_due_is_counted() {
         let preload = Preload::new(1_000, shape(48, true), false).unwrap();
         let count = |events, overflows| Count { events, overflows };
-        assert_eq!(preload.count(3, 17), count(4_017, 4));
-        assert_eq!(preload.count(3, 2_999), count(6_999, 6));
-        assert_eq!(preload.count(3, preload.start() + 17), count(3_017, 3));
+        assert_eq!(preload.count(3_000, 17), count(4_017, 4));
+        assert_eq!(preload.count(3_000, 2_999), count(6_999, 6));
+        assert_eq!(preload.count(3_000, preload.start() + 17), count(3_017, 3));
     }
 
     #[test]

@@ -142,7 +142,7 @@ unsafe extern "C" fn starting<T: Callbacks>(_: c_uint) -> c_int {
     // SAFETY: `Registration` empties the slot only after the last call; interrupts are off.
     let (callbacks, cpu) = unsafe { (T::slot().get(), ThisCpu::assume()) };
     if let Some(callbacks) = callbacks {
-        callbacks.starting(&cpu);
+        callbacks.starting(cpu);
     }
     0
 }
@@ -154,7 +154,7 @@ unsafe extern "C" fn dying<T: Callbacks>(_: c_uint) -> c_int {
     // SAFETY: As above.
     let (callbacks, cpu) = unsafe { (T::slot().get(), ThisCpu::assume()) };
     if let Some(callbacks) = callbacks {
-        callbacks.dying(&cpu);
+        callbacks.dying(cpu);
     }
     0
 }

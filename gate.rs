@@ -6,8 +6,8 @@
 //! counted. Version 1 has but an event select for each counter, which then selects the event or
 //! nothing; the gate is the first of them. Closed, the counters stand still and keep what they have.
 //!
-//! A context switch moves it with a single write and next to no question. Each CPU has words for that:
-//! which register it is, what opens it, the *key*, and for whom that is all there is to do.
+//! A context switch moves it with a single write: each CPU has words that say which register it is, and
+//! what opens it, the *key*.
 
 use crate::{
     msr::{
@@ -35,36 +35,6 @@ per_cpu! {
     static KEY_HIGH: u32 = 0;
 }
 
-per_cpu! {
-    /// For whom opening it is all there is to do: a pointer that is only compared, or 0.
-    static RESUMES: usize = 0;
-}
-
-per_cpu! {
-    /// Not 0 if closing it is not all there is to do.
-    static MORE: usize = 0;
-}
-
-/// Opens this CPU's gate and returns true, if there is no more to do for `whom`.
-#[inline(always)]
-pub(crate) fn resume<T>(whom: *const T, cpu: &ThisCpu) -> bool {
-    let resumes = RESUMES::get(cpu) == whom.addr();
-    if resumes {
-        open(cpu);
-    }
-    resumes
-}
-
-/// Closes this CPU's gate and returns true, if there is no more to do: `next` is null then.
-#[inline(always)]
-pub(crate) fn suspend<T>(next: *const T, cpu: &ThisCpu) -> bool {
-    let suspends = MORE::get(cpu) | next.addr() == 0;
-    if suspends {
-        close(cpu);
-    }
-    suspends
-}
-
 /// Opens this CPU's gate.
 #[inline(always)]
 pub(crate) fn open(cpu: &ThisCpu) {
@@ -80,26 +50,19 @@ pub(crate) fn close(cpu: &ThisCpu) {
     unsafe { Msr::at(ADDRESS::get(cpu)).write(0, cpu) };
 }
 
-/// From now on [`resume()`] is enough for `whom`, or for nobody.
-pub(crate) fn set_resumes<T>(whom: *const T, cpu: &ThisCpu) {
-    RESUMES::set(whom.addr(), cpu);
-}
-
-/// Makes `msr` this CPU's gate, which `key` opens; if there are `more` [`suspend()`] is never enough.
+/// Makes `msr` this CPU's gate, which `key` opens.
 ///
 /// # Safety
 ///
 /// This CPU must have the register, and it must take the key.
-pub(crate) unsafe fn install(msr: Msr, key: u64, more: bool, cpu: &ThisCpu) {
+pub(crate) unsafe fn install(msr: Msr, key: u64, cpu: &ThisCpu) {
     ADDRESS::set(msr.address(), cpu);
     KEY_LOW::set(key as u32, cpu);
     KEY_HIGH::set((key >> 32) as u32, cpu);
-    MORE::set(more.into(), cpu);
 }
 
 /// This CPU has no gate any more.
 pub(crate) fn remove(cpu: &ThisCpu) {
-    set_resumes::<()>(core::ptr::null(), cpu);
     // SAFETY: Every CPU has it, and it takes a 0.
-    unsafe { install(msr::NOWHERE, 0, false, cpu) };
+    unsafe { install(msr::NOWHERE, 0, cpu) };
 }

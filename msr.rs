@@ -203,7 +203,19 @@ impl Msr {
     ///
     /// The register must exist on this CPU.
     #[inline(always)]
-    pub(crate) unsafe fn read(self, _: &ThisCpu) -> u64 {
+    pub(crate) unsafe fn read(self, cpu: &ThisCpu) -> u64 {
+        // SAFETY: As the caller promises.
+        let [low, high] = unsafe { self.read_halves(cpu) };
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    /// The same, as [`halves()`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Msr::read`].
+    #[inline(always)]
+    pub(crate) unsafe fn read_halves(self, _: &ThisCpu) -> [u32; 2] {
         let (low, high): (u32, u32);
         // SAFETY: The caller promises that this does not fault; nothing else is changed.
         unsafe {
@@ -215,7 +227,7 @@ impl Msr {
                 options(nostack, preserves_flags),
             )
         };
-        u64::from(high) << 32 | u64::from(low)
+        [low, high]
     }
 
     /// Writes the register.
@@ -224,8 +236,18 @@ impl Msr {
     ///
     /// The register must exist on this CPU, and `value` have no bit that is reserved there.
     #[inline(always)]
-    pub(crate) unsafe fn write(self, value: u64, _: &ThisCpu) {
-        let [low, high] = halves(value);
+    pub(crate) unsafe fn write(self, value: u64, cpu: &ThisCpu) {
+        // SAFETY: As the caller promises.
+        unsafe { self.write_halves(halves(value), cpu) };
+    }
+
+    /// The same, from [`halves()`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Msr::write`].
+    #[inline(always)]
+    pub(crate) unsafe fn write_halves(self, [low, high]: [u32; 2], _: &ThisCpu) {
         // SAFETY: The caller promises that this does not fault; by the type invariant it changes
         // no memory. It is no `nomem`: no access may move past the start or stop of a counter.
         unsafe {
@@ -242,7 +264,7 @@ impl Msr {
 
 /// EAX's and EDX's part of `value`.
 #[inline(always)]
-const fn halves(value: u64) -> [u32; 2] {
+pub(crate) const fn halves(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
@@ -253,18 +275,18 @@ const fn halves(value: u64) -> [u32; 2] {
 /// The counter must exist on this CPU.
 #[inline(always)]
 pub(crate) unsafe fn rdpmc(index: u32, _: &ThisCpu) -> u64 {
-    let (low, high): (u32, u32);
+    let (low, high): (u64, u64);
     // SAFETY: The caller promises that the counter exists; CPL 0 may read it whatever CR4.PCE is.
     unsafe {
         asm!(
             "rdpmc",
             in("ecx") index,
-            out("eax") low,
-            out("edx") high,
+            out("rax") low,
+            out("rdx") high,
             options(nostack, preserves_flags),
         )
     };
-    u64::from(high) << 32 | u64::from(low)
+    high << 32 | low
 }
 
 /// The kernel's reservation of [`PERFEVTSEL0`], which keeps perf out as long as it is held.

@@ -4,27 +4,23 @@
 //!
 //! C header: [`arch/x86/include/asm/nmi.h`](srctree/arch/x86/include/asm/nmi.h)
 
-use core::ffi::{
-    c_int,
-    c_uint,
-    CStr, //
+use core::{
+    ffi::{
+        c_int,
+        c_uint,
+        CStr, //
+    },
+    marker::PhantomData, //
 };
 
 use kernel::{
     bindings,
     error::to_result,
     prelude::*,
-    sync::Arc,
     types::Opaque, //
 };
 
-use crate::{
-    slot::{
-        Filled,
-        Slot, //
-    },
-    smp::ThisCpu, //
-};
+use crate::smp::ThisCpu;
 
 /// What a handler says of an NMI.
 ///
@@ -38,16 +34,13 @@ pub(crate) enum Return {
 }
 
 /// A handler of this CPU's NMIs (`NMI_LOCAL`).
-pub(crate) trait Handler: Send + Sync + Sized + 'static {
+pub(crate) trait Handler: 'static {
     /// The handler's name, under which it is registered: no other may have the same.
     const NAME: &'static CStr;
 
-    /// Where the registered handler stands.
-    fn slot() -> &'static Slot<Self>;
-
     /// Called for each NMI, on the CPU that takes it, whatever it was doing: no lock, no
     /// allocation, no printk, no panic.
-    fn handle(&self, cpu: &ThisCpu) -> Return;
+    fn handle(cpu: &ThisCpu) -> Return;
 }
 
 /// A handler that is called until this is dropped.
@@ -59,8 +52,7 @@ pub(crate) trait Handler: Send + Sync + Sized + 'static {
 pub(crate) struct Registration<T: Handler> {
     #[pin]
     action: Opaque<bindings::nmiaction>,
-    // Dropped after `PinnedDrop` has waited for the last call.
-    _handler: Filled<T>,
+    handler: PhantomData<fn() -> T>,
 }
 
 // SAFETY: The kernel's list of handlers has a lock of its own.
@@ -69,15 +61,15 @@ unsafe impl<T: Handler> Send for Registration<T> {}
 unsafe impl<T: Handler> Sync for Registration<T> {}
 
 impl<T: Handler> Registration<T> {
-    /// Has `handler` called from now on.
+    /// Has the handler called from now on.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is one of this type already.
-    pub(crate) fn new(handler: Arc<T>) -> impl PinInit<Self, Error> {
+    /// The kernel's.
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
         // INVARIANT: It is registered when this has succeeded.
         try_pin_init!(Self {
-            _handler: T::slot().fill(handler)?,
+            handler: PhantomData,
             action <- Opaque::try_ffi_init(|action: *mut bindings::nmiaction| {
                 // SAFETY: The memory is ours, pinned, and stays until `PinnedDrop`, which
                 // unregisters it. An empty list is a head that points to itself.
@@ -107,15 +99,11 @@ impl<T: Handler> PinnedDrop for Registration<T> {
 
 /// # Safety
 ///
-/// Only as an `nmiaction`'s handler, while `T::slot()` is filled or empty for good.
+/// Only as an `nmiaction`'s handler.
 unsafe extern "C" fn callback<T: Handler>(_: c_uint, _: *mut bindings::pt_regs) -> c_int {
-    // SAFETY: `Registration` empties the slot only after the last call.
-    let Some(handler) = (unsafe { T::slot().get() }) else {
-        return bindings::NMI_DONE as c_int;
-    };
     // SAFETY: An NMI handler runs with interrupts off.
     let cpu = unsafe { ThisCpu::assume() };
-    match handler.handle(&cpu) {
+    match T::handle(cpu) {
         Return::Done => bindings::NMI_DONE as c_int,
         Return::Handled => bindings::NMI_HANDLED as c_int,
     }

@@ -7,6 +7,9 @@
 //! compared with where they stood. So a switch only opens or closes the gate (`gate.rs`), as long as it
 //! is the same account that comes back to a CPU. When another one comes, what was counted since is
 //! settled to the account that owned it.
+//!
+//! Counters may also run freely, with the gate open at all times (`free.rs`). Then they are read where
+//! somebody who counts comes, and where he leaves: what is in between is his.
 
 use core::{
     cell::{
@@ -14,6 +17,7 @@ use core::{
         UnsafeCell, //
     },
     hint::spin_loop,
+    mem::MaybeUninit,
     ptr::{
         self,
         null, //
@@ -33,7 +37,7 @@ use crate::{
     },
     apic,
     counter::Count,
-    gate, sched_hook,
+    free, gate, sched_hook,
     setup::{
         Fault,
         Found,
@@ -44,6 +48,7 @@ use crate::{
     smp::{
         on_cpu,
         on_each_cpu,
+        per_cpu,
         possible_cpus,
         CpuSet,
         NmiCell,
@@ -51,42 +56,48 @@ use crate::{
         PerCpu,
         ThisCpu, //
     },
+    switch,
 };
 
-/// A CPU's counters, by slot.
+per_cpu! {
+    /// This CPU's [`Cpu`] while its registers are ours, as a PMI finds it, too; else null.
+    static HERE: *const Cpu = null();
+}
+
+/// A CPU's counters.
 struct Cpu {
-    /// Whether the registers were probed and are ours.
-    programmed: NmiCell<bool>,
-    /// The periods that PMIs have completed since they were programmed.
-    periods: [NmiCell<u64>; MOST],
-    /// What `programmed` stands for.
-    plan: UnsafeCell<Option<Plan>>,
+    /// The events of the periods that PMIs have completed since they were programmed, as in the plan.
+    completed: [NmiCell<u64>; MOST],
+    /// How they are used, if they are ours.
+    plan: UnsafeCell<MaybeUninit<Plan>>,
     /// What to put back.
     found: Cell<Found>,
-    /// All that was counted until they were settled last.
+    /// All that was counted until they were settled last, by slot.
     base: [Cell<Count>; MOST],
     /// Whose the events since then are, or null.
     owner: Cell<*const Account>,
     /// Whether the gate was left open for whoever comes in the switch that goes on.
     left_open: Cell<bool>,
+    /// Whether the owner runs, where several counters run freely; [`switch::suspends()`] tells it of one.
+    inside: Cell<bool>,
 }
 
 impl Default for Cpu {
     fn default() -> Self {
         Self {
-            programmed: NmiCell::default(),
-            periods: Default::default(),
-            plan: UnsafeCell::new(None),
+            completed: Default::default(),
+            plan: UnsafeCell::new(MaybeUninit::uninit()),
             found: Cell::default(),
             base: Default::default(),
             owner: Cell::new(null()),
             left_open: Cell::default(),
+            inside: Cell::default(),
         }
     }
 }
 
-// SAFETY: What is in a `Cell` is not touched by PMIs. `plan` is only changed while `programmed` is not
-// set, so that they do not look there; all else is an `NmiCell`. Accounts may be used on any CPU.
+// SAFETY: What is in a `Cell` is not touched by PMIs. `plan` is only changed while `HERE` is null, so that
+// they do not look there; all else is an `NmiCell`. Accounts may be used on any CPU.
 unsafe impl NmiSafe for Cpu {}
 // SAFETY: As above: it is sent nowhere while a CPU uses it.
 unsafe impl Send for Cpu {}
@@ -100,43 +111,48 @@ impl Cpu {
     unsafe fn take(&self, plan: Plan, cpu: &ThisCpu) {
         // SAFETY: By that plan, and nobody uses the old one.
         unsafe {
-            gate::install(
-                plan.gate(),
-                plan.key(),
-                plan.further_gates().next().is_some(),
-                cpu,
-            );
-            *self.plan.get() = Some(plan);
+            gate::install(plan.gate(), plan.key(), cpu);
+            plan.install_free(cpu);
+            (*self.plan.get()).write(plan);
         }
         self.left_open.set(false);
-        self.begin();
+        self.inside.set(false);
+        switch::set_suspends(!plan.is_free() && plan.switches_at_once(), cpu);
+        self.begin(cpu);
+        // SAFETY: It was just taken.
+        unsafe { self.rest(&plan, cpu) };
     }
 
     /// They are not used for now.
-    fn leave(&self) {
-        self.programmed.set(false);
+    fn leave(&self, cpu: &ThisCpu) {
+        HERE::set(null(), cpu);
         compiler_fence(SeqCst);
     }
 
-    /// All that the counter of this slot has counted since it was programmed. It never goes back, unless
-    /// somebody else writes to it.
+    /// All that each counter has counted since it was programmed. It never goes back, unless somebody
+    /// else writes to it.
     ///
     /// # Safety
     ///
     /// This CPU must be taken by `plan`.
-    unsafe fn counted(&self, plan: &Plan, slot: usize, cpu: &ThisCpu) -> Count {
-        let (Some(preload), Some(periods)) = (plan.preload(slot), self.periods.get(slot)) else {
-            return Count::default();
-        };
-        loop {
-            let before = periods.get();
-            // SAFETY: As the caller promises.
-            let value = unsafe { plan.value(slot, cpu) };
-            // Otherwise a PMI has come in between.
-            if periods.get() == before {
-                return preload.count(before, value);
-            }
-        }
+    unsafe fn counted<'a>(
+        &'a self,
+        plan: &'a Plan,
+        cpu: &'a ThisCpu,
+    ) -> impl Iterator<Item = (usize, Count)> + 'a {
+        plan.placed()
+            .zip(&self.completed)
+            .map(|(placed, completed)| {
+                loop {
+                    let before = completed.get();
+                    // SAFETY: As the caller promises.
+                    let value = unsafe { placed.value(cpu) };
+                    // Otherwise a PMI has come in between.
+                    if completed.get() == before {
+                        return (placed.slot, placed.preload.count(before, value));
+                    }
+                }
+            })
     }
 
     /// Closes the gates, and returns whether they were found as they are left: open or closed.
@@ -169,6 +185,41 @@ impl Cpu {
         gate::open(cpu);
     }
 
+    /// Leaves the gates, which are closed, as they are to be while nobody who counts runs.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must be taken by `plan`.
+    unsafe fn rest(&self, plan: &Plan, cpu: &ThisCpu) {
+        if plan.is_free() {
+            // SAFETY: As the caller promises.
+            unsafe { self.open(plan, cpu) };
+        }
+    }
+
+    /// From now on what counters that run freely count is the owner's. They must be settled.
+    fn enter(&self, plan: &Plan, cpu: &ThisCpu) {
+        if plan.switches_at_once() {
+            while !free::begin(cpu) {}
+            switch::set_suspends(true, cpu);
+        } else {
+            self.inside.set(true);
+        }
+    }
+
+    /// From now on it is not any more. Returns whether it was.
+    fn exit(&self, plan: &Plan, cpu: &ThisCpu) -> bool {
+        if !plan.switches_at_once() {
+            return self.inside.replace(false);
+        }
+        let was_inside = switch::suspends(cpu);
+        if was_inside {
+            while !free::end(cpu) {}
+            switch::set_suspends(false, cpu);
+        }
+        was_inside
+    }
+
     /// Whether the current task's account is the owner: then the gates are open.
     fn runs_owner(&self, cpu: &ThisCpu) -> bool {
         sched_hook::current_mark::<Account>(cpu)
@@ -177,19 +228,19 @@ impl Cpu {
 
     /// Programs the counters anew, which are settled and stand still.
     fn renew(&self, plan: &Plan, cpu: &ThisCpu) {
-        self.leave();
+        self.leave(cpu);
         // If it cannot be, that is seen at the next stop, too.
         let _ = plan.renew(cpu);
-        self.begin();
+        self.begin(cpu);
     }
 
     /// From now on the counters, which have just been programmed, count from 0.
-    fn begin(&self) {
-        self.periods.iter().for_each(|periods| periods.set(0));
+    fn begin(&self, cpu: &ThisCpu) {
+        self.completed.iter().for_each(|completed| completed.set(0));
         self.base.iter().for_each(|base| base.set(Count::default()));
         // A PMI sees all of this or nothing.
         compiler_fence(SeqCst);
-        self.programmed.set(true);
+        HERE::set(self, cpu);
     }
 
     /// From now on what is counted is the account's. It must be settled.
@@ -200,8 +251,8 @@ impl Cpu {
         self.disown(cpu);
         self.owner.set(account);
         account.held_by(cpu);
-        if plan.further_gates().next().is_none() {
-            gate::set_resumes(ptr::from_ref(account), cpu);
+        if plan.switches_at_once() {
+            switch::set_resumes(Some(account), cpu);
         }
     }
 
@@ -211,7 +262,7 @@ impl Cpu {
             owner.left_by(cpu);
         }
         self.owner.set(null());
-        gate::set_resumes(null::<Account>(), cpu);
+        switch::set_resumes(None, cpu);
     }
 
     /// Whose is what was counted.
@@ -226,12 +277,49 @@ impl Cpu {
 /// # Safety
 ///
 /// This CPU must be taken by `plan`.
-#[inline]
 unsafe fn set_further_gates(plan: &Plan, open: bool, cpu: &ThisCpu) {
     for (msr, key) in plan.further_gates() {
         // SAFETY: The register is there, and takes its key and a 0.
         unsafe { msr.write(if open { key } else { 0 }, cpu) };
     }
+}
+
+/// This CPU's counters and how they are used, if they are ours.
+#[inline(always)]
+fn here(cpu: &ThisCpu) -> Option<(&Cpu, &Plan)> {
+    // SAFETY: It stays as long as it is there, and only this CPU uses it.
+    let this = unsafe { HERE::get(cpu).as_ref() }?;
+    // SAFETY: It was written before, and is not changed meanwhile.
+    Some((this, unsafe { (*this.plan.get()).assume_init_ref() }))
+}
+
+/// Services this CPU's PMI. Returns whether it was one of ours.
+///
+/// An NMI may come while the counters run, or just after a hook has stopped them.
+#[inline(always)]
+pub(crate) fn service_pmi(cpu: &ThisCpu) -> bool {
+    let Some((this, plan)) = here(cpu) else {
+        return false;
+    };
+    // SAFETY: The CPU is programmed, by this plan.
+    if !unsafe { plan.serve(&this.completed, cpu) } {
+        return was_served(plan, cpu);
+    }
+    // Last, as Haswell and later want it.
+    plan.open_lvtpc(cpu);
+    true
+}
+
+/// A PMI of ours that comes when its overflow was served already, or that of another counter: the CPU
+/// has masked LVTPC when it delivered it, and that alone tells.
+#[cold]
+#[inline(never)]
+fn was_served(plan: &Plan, cpu: &ThisCpu) -> bool {
+    let ours = apic::is_masked(cpu);
+    if ours {
+        plan.open_lvtpc(cpu);
+    }
+    ours
 }
 
 /// Gives a PMI time that is on its way to this CPU, whose counters stand still: it comes soon, if it comes.
@@ -279,14 +367,6 @@ impl Counters {
         unsafe { &*self.job.get() }
     }
 
-    /// This CPU's counters and how they are used, if they are.
-    #[inline]
-    fn programmed<'a>(&'a self, cpu: &'a ThisCpu) -> Option<(&'a Cpu, &'a Plan)> {
-        let this = self.cpus.get(cpu).filter(|this| this.programmed.get())?;
-        // SAFETY: It is not changed while it is used.
-        Some((this, unsafe { (*this.plan.get()).as_ref() }?))
-    }
-
     /// Takes this CPU's counters, with the gate closed. Returns a running counter that was taken from
     /// somebody, numbered as in [`Fault::Running`].
     ///
@@ -295,7 +375,7 @@ impl Counters {
     /// Why they cannot be used.
     pub(crate) fn program(&self, cpu: &ThisCpu) -> Result<Option<u8>, Fault> {
         let plan = self.job().plan(cpu)?;
-        let (found, taken) = plan.take(self.job().force, cpu)?;
+        let (found, taken) = plan.take(self.job().manner.force, cpu)?;
         if let Some(this) = self.cpus.get(cpu) {
             this.found.set(found);
             // SAFETY: As just done; it was not programmed.
@@ -341,12 +421,12 @@ impl Counters {
 
     /// Programs this CPU for another job.
     fn reprogram(&self, job: &Job, cpu: &ThisCpu) -> Result<(), Fault> {
-        let Some((this, &before)) = self.programmed(cpu) else {
+        let Some((this, &before)) = here(cpu) else {
             return Ok(());
         };
         let plan = job.plan(cpu)?;
         self.settle_for_good(this, &before, cpu);
-        this.leave();
+        this.leave(cpu);
         let changed = plan.change(&before, cpu).inspect_err(|_| {
             let _ = before.change(&plan, cpu);
         });
@@ -358,10 +438,11 @@ impl Counters {
 
     /// Settles this CPU's counters and gives them back as they were found, with the gate closed.
     pub(crate) fn restore(&self, cpu: &ThisCpu) {
-        if let Some((this, plan)) = self.programmed(cpu) {
+        if let Some((this, plan)) = here(cpu) {
             self.settle_for_good(this, plan, cpu);
+            switch::set_suspends(false, cpu);
             gate::remove(cpu);
-            this.leave();
+            this.leave(cpu);
             plan.give_back(&this.found.get(), cpu);
         }
     }
@@ -371,55 +452,25 @@ impl Counters {
         on_each_cpu(|cpu| self.restore(cpu));
     }
 
-    /// Services this CPU's PMI. Returns whether it was one of ours.
-    ///
-    /// An NMI may come while the counters run, or just after a hook has stopped them.
-    #[inline]
-    pub(crate) fn service_pmi(&self, cpu: &ThisCpu) -> bool {
-        let Some((this, plan)) = self.programmed(cpu) else {
-            return false;
-        };
-        // SAFETY: The CPU is programmed: all these registers exist and take these values.
-        unsafe {
-            let gate = plan.gate();
-            // Stopped first, so that what follows is not counted and cannot overflow.
-            let found = gate.read(cpu);
-            gate.write(0, cpu);
-            set_further_gates(plan, false, cpu);
-
-            let overflowed = plan.serve(cpu, |slot, more| {
-                if let Some(periods) = this.periods.get(slot) {
-                    periods.set(periods.get().wrapping_add(more));
-                }
-            });
-            // As the hooks had set it: the target may have been switched out before this NMI came.
-            if found != 0 {
-                set_further_gates(plan, true, cpu);
-                gate.write(found, cpu);
-            }
-            // The CPU has masked the entry when it delivered the PMI: one that comes when its
-            // overflow was served already, or that of another counter, is known by that alone.
-            // Opened last, as Haswell and later want it.
-            let ours = overflowed || apic::is_masked(cpu);
-            if ours {
-                apic::set_lvtpc(apic::NMI, cpu);
-            }
-            ours
-        }
-    }
-
-    /// Adds what was counted since the last time to the owner's account. Returns false, and notes it, if
-    /// that cannot be.
+    /// Adds what was counted since the last time to the owner's account. Counters that run freely do not
+    /// count for it any more. Returns false, and notes it, if that cannot be.
     fn settle(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) -> bool {
+        let was_counted = !plan.is_free() || this.exit(plan, cpu);
         let mut counts = Sums::default();
         let mut plausible = true;
-        for slot in plan.slots() {
+        if let Some(placed) = plan.read_freely() {
+            if let Some(count) = counts.get_mut(placed.slot) {
+                count.events = free::take(cpu);
+            }
+        } else {
             // SAFETY: The CPU is programmed, by this plan.
-            let now = unsafe { this.counted(plan, slot, cpu) };
-            if let (Some(base), Some(count)) = (this.base.get(slot), counts.get_mut(slot)) {
-                match now.since(&base.replace(now)) {
-                    Some(since) => *count = since,
-                    None => plausible = false,
+            for (slot, now) in unsafe { this.counted(plan, cpu) } {
+                if let (Some(base), Some(count)) = (this.base.get(slot), counts.get_mut(slot)) {
+                    match now.since(&base.replace(now)) {
+                        Some(since) if was_counted => *count = since,
+                        Some(_) => {}
+                        None => plausible = false,
+                    }
                 }
             }
         }
@@ -435,15 +486,13 @@ impl Counters {
     /// Closes the gates, settles, and looks whether somebody else has changed what the counters depend
     /// on: then all is programmed anew. The owner remains.
     fn stop(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) {
-        let open = this.left_open.replace(false) || this.runs_owner(cpu);
+        let open = plan.is_free() || this.left_open.replace(false) || this.runs_owner(cpu);
         // SAFETY: The CPU is programmed, by this plan.
         let (as_left, overflowed) = unsafe { (this.close(plan, open, cpu), plan.overflowed(cpu)) };
-        let can_be = plan.slots().all(|slot| {
+        let can_be = plan.placed().all(|placed| {
             // SAFETY: As above.
-            let value = unsafe { plan.value(slot, cpu) };
-            let overflowed = plan.is_among(overflowed, slot);
-            plan.preload(slot)
-                .is_none_or(|preload| preload.can_be(value, overflowed))
+            let value = unsafe { placed.value(cpu) };
+            placed.preload.can_be(value, placed.is_among(overflowed))
         });
         if !(self.settle(this, plan, cpu) && as_left && can_be) {
             self.disturbed.insert(cpu);
@@ -462,17 +511,24 @@ impl Counters {
     /// Settles this CPU's counters, and has them count as they have to for the task that it runs: for
     /// whoever the hooks did not tell of, and at whatever has changed.
     pub(crate) fn look(&self, cpu: &ThisCpu) {
-        let Some((this, plan)) = self.programmed(cpu) else {
+        let Some((this, plan)) = here(cpu) else {
             return;
         };
         self.stop(this, plan, cpu);
         match sched_hook::current_mark::<Account>(cpu).filter(|account| account.counts()) {
             Some(account) => {
                 this.own(plan, account, cpu);
+                if plan.is_free() {
+                    this.enter(plan, cpu);
+                }
                 // SAFETY: The CPU is programmed, by this plan.
                 unsafe { this.open(plan, cpu) };
             }
-            None => this.disown(cpu),
+            None => {
+                this.disown(cpu);
+                // SAFETY: As above.
+                unsafe { this.rest(plan, cpu) };
+            }
         }
     }
 
@@ -494,12 +550,17 @@ impl Counters {
     /// A task with `account` comes to this CPU, and it is not the one whose events the counters hold. A
     /// hook's part: no panic, no printk.
     pub(crate) fn arrived(&self, account: &Account, cpu: &ThisCpu) {
-        let Some((this, plan)) = self.programmed(cpu) else {
+        let Some((this, plan)) = here(cpu) else {
             return;
         };
         if !account.counts() {
-            self.stop(this, plan, cpu);
-            this.disown(cpu);
+            self.look(cpu);
+            return;
+        }
+        if plan.is_free() {
+            self.settle(this, plan, cpu);
+            this.own(plan, account, cpu);
+            this.enter(plan, cpu);
             return;
         }
         if !ptr::eq(this.owner.get(), account) {
@@ -516,9 +577,17 @@ impl Counters {
     /// all. Between two that count the counters run on, and what they count meanwhile is nobody's: two
     /// reads of each counter, and no write. A hook's part, as above.
     pub(crate) fn left(&self, next: Option<&Account>, cpu: &ThisCpu) {
-        let Some((this, plan)) = self.programmed(cpu) else {
+        let Some((this, plan)) = here(cpu) else {
             return;
         };
+        let current = sched_hook::current_mark::<Account>(cpu);
+        if next.is_some_and(|next| current.is_some_and(|current| ptr::eq(current, next))) {
+            return;
+        }
+        if plan.is_free() {
+            self.settle(this, plan, cpu);
+            return;
+        }
         if this.runs_owner(cpu) && next.is_some_and(|next| next.counts()) {
             self.settle(this, plan, cpu);
             this.disown(cpu);
@@ -532,10 +601,7 @@ impl Counters {
 
     /// Notes that somebody else has written to a register of this CPU, if a counter depends on it.
     pub(crate) fn meddled_with(&self, address: u32, value: u64, cpu: &ThisCpu) {
-        if self
-            .programmed(cpu)
-            .is_some_and(|(_, plan)| plan.disturbed_by(address, value))
-        {
+        if here(cpu).is_some_and(|(_, plan)| plan.disturbed_by(address, value)) {
             self.disturbed.insert(cpu);
         }
     }

@@ -2,13 +2,7 @@
 
 //! The PMU, as long as somebody is counted: taken from perf, with all that calls us about it.
 
-use core::{
-    ffi::CStr,
-    ptr::{
-        from_ref,
-        null, //
-    }, //
-};
+use core::ffi::CStr;
 
 use kernel::{
     prelude::*,
@@ -19,11 +13,13 @@ use kernel::{
 use crate::{
     account::Account,
     cpuhp,
-    gate,
     msr,
     msr_trace,
     nmi,
-    pmc::Counters,
+    pmc::{
+        self,
+        Counters, //
+    },
     power,
     refusal::{
         self,
@@ -41,6 +37,10 @@ use crate::{
         Slot, //
     },
     smp::ThisCpu,
+    switch::{
+        Free,
+        Gated, //
+    },
     targets, //
 };
 
@@ -72,11 +72,15 @@ impl Pmu {
         })?;
         let counters = Arc::new(Counters::new(job)?, GFP_KERNEL)?;
         let filled = hooks().fill(counters.clone())?;
-        let nmi = KBox::pin_init(nmi::Registration::new(counters.clone()), GFP_KERNEL)?;
+        let nmi = KBox::pin_init(nmi::Registration::new(), GFP_KERNEL)?;
         let cpus = cpuhp::Registration::new(counters.clone())?;
         let power = KBox::pin_init(power::Registration::new(counters.clone()), GFP_KERNEL)?;
         let trace = KBox::pin_init(msr_trace::Registration::new(counters), GFP_KERNEL)?;
-        let hook = sched_hook::Registration::new().inspect_err(|_| cpuhp::lament_taken())?;
+        let hook = match job.manner.free {
+            true => sched_hook::Registration::new::<Free>(),
+            false => sched_hook::Registration::new::<Gated>(),
+        }
+        .inspect_err(|_| cpuhp::lament_taken())?;
         Ok(Self {
             hook,
             _trace: trace,
@@ -123,40 +127,26 @@ fn counters<'a>() -> Option<&'a Counters> {
     unsafe { hooks().get() }
 }
 
-/// What the hooks do where the gate alone is not enough; apart, so that it costs the others nothing.
-impl Account {
-    #[cold]
-    #[inline(never)]
-    fn arrived_anew(&self, cpu: &ThisCpu) {
-        if let Some(counters) = counters() {
-            counters.arrived(self, cpu);
-        }
+/// Somebody comes, where there is more to do than `switch.rs` does; apart, so that it costs the others
+/// nothing.
+#[cold]
+#[inline(never)]
+pub(crate) fn arrived(account: &Account, cpu: &ThisCpu) {
+    if let Some(counters) = counters() {
+        counters.arrived(account, cpu);
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn left_to(next: Option<&Self>, cpu: &ThisCpu) {
-        if let Some(counters) = counters() {
-            counters.left(next, cpu);
-        }
+/// Somebody leaves, as above.
+#[cold]
+#[inline(never)]
+pub(crate) fn left(next: Option<&Account>, cpu: &ThisCpu) {
+    if let Some(counters) = counters() {
+        counters.left(next, cpu);
     }
 }
 
 impl sched_hook::Mark for Account {
-    #[inline(always)]
-    fn arrived(&self, cpu: &ThisCpu) {
-        if !gate::resume(self, cpu) {
-            self.arrived_anew(cpu);
-        }
-    }
-
-    #[inline(always)]
-    fn left(next: Option<&Self>, cpu: &ThisCpu) {
-        if !gate::suspend(next.map_or(null(), from_ref), cpu) {
-            Self::left_to(next, cpu);
-        }
-    }
-
     fn forked(&self, child: &Task) -> Option<&Self> {
         self.target().forked(self, child)
     }
@@ -192,13 +182,9 @@ impl sched_hook::Mark for Account {
 impl nmi::Handler for Counters {
     const NAME: &'static CStr = c"pmu_count";
 
-    fn slot() -> &'static Slot<Self> {
-        static SLOT: Slot<Counters> = Slot::new();
-        &SLOT
-    }
-
-    fn handle(&self, cpu: &ThisCpu) -> nmi::Return {
-        match self.service_pmi(cpu) {
+    #[inline(always)]
+    fn handle(cpu: &ThisCpu) -> nmi::Return {
+        match pmc::service_pmi(cpu) {
             true => nmi::Return::Handled,
             false => nmi::Return::Done,
         }

@@ -13,7 +13,8 @@
 //! | `target.rs`, `pid.rs` | who is counted: processes, threads, what they make |
 //! | `account.rs` | where counts go |
 //! | `pmu.rs` | the PMU, taken, with all who call us about it |
-//! | `pmc.rs`, `gate.rs` | the counters of each CPU, their PMIs, whose events they hold; what starts and stops them |
+//! | `pmc.rs` | the counters of each CPU, their PMIs, whose events they hold |
+//! | `switch.rs`, `gate.rs`, `free.rs` | a context switch, as short as can be: starting and stopping the counters, or reading them |
 //! | `counter.rs`, `placement.rs` | the arithmetic of -N; which counter counts what |
 //! | `setup.rs` | how counters are taken, tried out, and given back |
 //! | `msr.rs`, `apic.rs`, `cpuid.rs` | the registers, and what the PMU can do |
@@ -38,6 +39,7 @@ mod cpuhp;
 mod cpuid;
 mod device;
 mod event;
+mod free;
 mod gate;
 mod lock;
 mod msr;
@@ -54,6 +56,7 @@ mod sched_hook;
 mod setup;
 mod slot;
 mod smp;
+mod switch;
 mod target;
 mod targets;
 
@@ -71,7 +74,10 @@ use crate::{
         refuse_cpu, //
     },
     rights::Caller,
-    setup::Fault,
+    setup::{
+        Fault,
+        Manner, //
+    },
     slot::Filled,
     smp::on_this_cpu,
     targets::{
@@ -114,6 +120,10 @@ module! {
         thread: bool {
             default: false,
             description: "Count only the thread that pid names, not all of its process; off by default",
+        },
+        gate: bool {
+            default: true,
+            description: "Have counters run only while a target does, by GLOBAL_CTRL; on by default. Off: they run freely, and are read at each switch",
         },
         force: bool {
             default: false,
@@ -180,7 +190,10 @@ impl kernel::Module for PmuCount {
         let limits = Limits {
             targets: module_parameters::targets.value() as usize,
             threads: module_parameters::threads.value().into(),
-            force: module_parameters::force.value(),
+            manner: Manner {
+                force: module_parameters::force.value(),
+                free: !module_parameters::gate.value(),
+            },
         };
         let request = first_target()?;
         on_this_cpu(|cpu| {

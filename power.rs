@@ -123,7 +123,7 @@ impl<T: Callbacks> PinnedDrop for Registration<T> {
 unsafe extern "C" fn suspend<T: Callbacks>(data: *mut c_void) -> c_int {
     // SAFETY: By the registration's invariant, and as promised.
     let (callbacks, cpu) = unsafe { (&*data.cast::<T>(), ThisCpu::assume()) };
-    callbacks.sleeps(&cpu);
+    callbacks.sleeps(cpu);
     0
 }
 
@@ -133,7 +133,7 @@ unsafe extern "C" fn suspend<T: Callbacks>(data: *mut c_void) -> c_int {
 unsafe extern "C" fn resume<T: Callbacks>(data: *mut c_void) {
     // SAFETY: As above.
     let (callbacks, cpu) = unsafe { (&*data.cast::<T>(), ThisCpu::assume()) };
-    callbacks.wakes(&cpu);
+    callbacks.wakes(cpu);
 }
 
 /// # Safety

@@ -32,15 +32,6 @@ use crate::smp::ThisCpu;
 ///
 /// A mark must stay as long as a task has it, and until a grace period of RCU after that.
 pub(crate) trait Mark: Send + Sync + Sized + 'static {
-    /// This CPU runs a task with this mark from now on.
-    ///
-    /// A switch between two tasks of the same mark is no event. Called in a context switch and at an
-    /// exec, maybe with the raw runqueue lock held: no sleep, no wake-up, no printk, no panic.
-    fn arrived(&self, cpu: &ThisCpu);
-
-    /// It does not any more, but one with the mark `next`, or none. Called as above, and at an exit.
-    fn left(next: Option<&Self>, cpu: &ThisCpu);
-
     /// The current task, with this mark, has made `child`. Returns its mark. No sleep.
     fn forked(&self, child: &Task) -> Option<&Self>;
 
@@ -52,26 +43,44 @@ pub(crate) trait Mark: Send + Sync + Sized + 'static {
     fn exited(&self);
 }
 
+/// What is done at a context switch, and at an exec or an exit, for tasks marked with an `M`.
+///
+/// Called with interrupts off, maybe with the raw runqueue lock held: no sleep, no wake-up, no printk, no
+/// panic.
+pub(crate) trait Switch<M> {
+    /// This CPU runs a task with this mark from now on. It ran none with the same before.
+    fn arrived(mark: &M, cpu: &ThisCpu);
+
+    /// This CPU's task with a mark leaves, and one with the mark `next` comes, or none. If it is the same
+    /// mark, nobody arrives.
+    fn left(next: Option<&M>, cpu: &ThisCpu);
+}
+
 /// The hooks, ours until this is dropped. No task must be marked any more then.
 pub(crate) struct Registration<M: Mark>(PhantomData<fn() -> M>);
 
-impl<M: Mark> Registration<M> {
+/// What is registered.
+struct Hook<S, M>(PhantomData<(S, M)>);
+
+impl<S: Switch<M>, M: Mark> Hook<S, M> {
     const HOOK: &'static bindings::sched_hook = &bindings::sched_hook {
-        in_: Some(arrived::<M>),
-        out: Some(left::<M>),
+        in_: Some(arrived::<S, M>),
+        out: Some(left::<S, M>),
         fork: Some(forked::<M>),
         exec: Some(execed::<M>),
         exit: Some(exited::<M>),
     };
+}
 
+impl<M: Mark> Registration<M> {
     /// Takes the hooks.
     ///
     /// # Errors
     ///
     /// `EBUSY` if another module has them.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new<S: Switch<M>>() -> Result<Self> {
         // SAFETY: The callbacks are there until `Drop`.
-        to_result(unsafe { bindings::sched_hook_register(Self::HOOK) })?;
+        to_result(unsafe { bindings::sched_hook_register(Hook::<S, M>::HOOK) })?;
         Ok(Self(PhantomData))
     }
 
@@ -178,19 +187,19 @@ fn as_pointer<M>(mark: Option<&M>) -> *mut c_void {
 /// # Safety
 ///
 /// Only as `sched_hook.in`: `mark` is a mark, and interrupts are off.
-unsafe extern "C" fn arrived<M: Mark>(mark: *mut c_void) {
+unsafe extern "C" fn arrived<S: Switch<M>, M: Mark>(mark: *mut c_void) {
     // SAFETY: As promised.
     let (mark, cpu) = unsafe { (&*mark.cast::<M>(), ThisCpu::assume()) };
-    mark.arrived(&cpu);
+    S::arrived(mark, cpu);
 }
 
 /// # Safety
 ///
 /// Only as `sched_hook.out`: `next` is a mark or null, and interrupts are off.
-unsafe extern "C" fn left<M: Mark>(next: *mut c_void) {
+unsafe extern "C" fn left<S: Switch<M>, M: Mark>(next: *mut c_void) {
     // SAFETY: As promised.
     let (next, cpu) = unsafe { (next.cast::<M>().as_ref(), ThisCpu::assume()) };
-    M::left(next, &cpu);
+    S::left(next, cpu);
 }
 
 /// # Safety

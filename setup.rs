@@ -19,17 +19,20 @@ use crate::{
         self,
         Event, //
     },
+    free,
     msr::{
         self,
         Msr, //
     },
     placement::{
         self,
-        ones,
         Place,
         Places, //
     },
-    smp::ThisCpu, //
+    smp::{
+        NmiCell,
+        ThisCpu, //
+    },
 };
 
 pub(crate) use crate::placement::MOST;
@@ -43,13 +46,22 @@ pub(crate) struct Wanted {
     pub(crate) n: u64,
 }
 
+/// How counters are used, whatever they count.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    /// Whether to take counters that somebody has left running.
+    pub(crate) force: bool,
+    /// Whether they run freely, and not only while somebody is counted.
+    pub(crate) free: bool,
+}
+
 /// What is counted, and how.
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
     /// What is counted, each in the slot that it has on all CPUs.
     pub(crate) slots: [Option<Wanted>; MOST],
-    /// Whether to take counters that somebody has left running.
-    pub(crate) force: bool,
+    /// How its counters are used.
+    pub(crate) manner: Manner,
 }
 
 /// Why a CPU's counters cannot be used.
@@ -95,33 +107,48 @@ pub(crate) struct Found {
     lvtpc: u32,
 }
 
-/// A slot that is in use, on a CPU.
+/// A counter that is in use on a CPU.
 #[derive(Clone, Copy)]
-struct Placed {
+pub(crate) struct Placed {
+    /// For which slot.
+    pub(crate) slot: usize,
     place: Place,
     event: Event,
     /// Where its periods start.
-    preload: Preload,
+    pub(crate) preload: Preload,
     /// Where the counter is written.
     counter: Msr,
     /// What RDPMC knows it by.
     rdpmc: u32,
+    /// Its bit in GLOBAL_OVF_CTRL, alone.
+    bit: [u32; 2],
+}
+
+/// How PMIs are served.
+#[derive(Clone, Copy)]
+enum Service {
+    /// There is one counter, which counts the kernel, too, and GLOBAL_CTRL.
+    BehindGate,
+    /// There is one counter, which need not stand still, and GLOBAL_CTRL.
+    Running,
+    /// Whatever there is.
+    Other,
 }
 
 /// How a CPU does its job.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pmu: Pmu,
-    /// By slot.
+    /// The counters in use, before all that are none.
     placed: [Option<Placed>; MOST],
-    /// The slots in use, a bit each.
-    slots: u64,
     /// The counters in use.
     places: Places,
-    /// The slots by [`Place::index`]; of those in use.
-    slot_at: [u8; MOST],
     gate: Msr,
     key: u64,
+    lvtpc: apic::Writer,
+    service: Service,
+    /// Whether the gate is always open.
+    free: bool,
     /// Whether general-purpose counters take full-width writes.
     full_width: bool,
 }
@@ -217,21 +244,32 @@ impl Job {
             fixed: pmu.fixed(),
         })?;
 
+        let mut counted = events.iter().flatten();
+        let service = match (counted.next(), counted.next()) {
+            (Some(event), None) if pmu.has_global() => match event.counts_kernel() {
+                true => Service::BehindGate,
+                false => Service::Running,
+            },
+            _ => Service::Other,
+        };
+        let mut placed = [None; MOST];
         let mut plan = Plan {
             pmu,
-            placed: [None; MOST],
-            slots: 0,
+            placed,
+            lvtpc: apic::Writer::find().map_err(|_| Fault::NoApic)?,
             places: Places::NONE,
-            slot_at: [0; MOST],
             gate: msr::NOWHERE,
             key: 0,
+            service,
+            free: self.manner.free,
             full_width,
         };
-        for ((slot, wanted), place) in (0..).zip(self.slots).zip(places) {
-            if let (Some(wanted), Some(place)) = (wanted, place) {
-                plan.put(slot, wanted, place)?;
-            }
+        let wanted = (0..).zip(self.slots).zip(places);
+        let used = wanted.filter_map(|((slot, wanted), place)| Some((slot, wanted?, place?)));
+        for ((slot, wanted, place), placed) in used.zip(&mut placed) {
+            *placed = Some(plan.put(slot, wanted, place)?);
         }
+        plan.placed = placed;
         let gate = match pmu.has_global() {
             true => Some((msr::GLOBAL_CTRL, plan.places.bits())),
             false => plan.own_gates().next(),
@@ -287,9 +325,56 @@ impl Found {
     }
 }
 
+impl Placed {
+    /// Where it stands.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must be taken by its plan.
+    #[inline(always)]
+    pub(crate) unsafe fn value(&self, cpu: &ThisCpu) -> u64 {
+        // SAFETY: So it has the counter.
+        unsafe { msr::rdpmc(self.rdpmc, cpu) }
+    }
+
+    /// If it has overflowed: acknowledges that, starts its next period, and adds the events of those that
+    /// are complete to `completed`. Returns whether it had. It must stand still if it counts the kernel.
+    ///
+    /// That it has overflowed is read off its value, which is needed anyway, and not GLOBAL_STATUS.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must be taken by its plan, and have `GLOBAL` registers or not.
+    #[inline(always)]
+    unsafe fn serve<const GLOBAL: bool>(&self, completed: &NmiCell<u64>, cpu: &ThisCpu) -> bool {
+        // SAFETY: As promised.
+        let value = unsafe { self.value(cpu) };
+        if !self.preload.overflowed(value) {
+            return false;
+        }
+        if GLOBAL {
+            // Before the counter is touched: an overflow that the write causes must not be lost with
+            // this one.
+            // SAFETY: As promised.
+            unsafe { msr::GLOBAL_OVF_CTRL.write_halves(self.bit, cpu) };
+        }
+        let (events, value) = self.preload.reload(value);
+        // SAFETY: It takes what its periods start with, and what lies behind.
+        unsafe { self.counter.write(value, cpu) };
+        completed.set(completed.get().wrapping_add(events));
+        free::set_back(events, cpu);
+        true
+    }
+
+    /// Whether it is one of these.
+    pub(crate) fn is_among(&self, overflowed: Overflowed) -> bool {
+        overflowed.0.contains(self.place)
+    }
+}
+
 impl Plan {
     /// Puts an event on a counter.
-    fn put(&mut self, slot: u8, wanted: Wanted, place: Place) -> Result<(), Fault> {
+    fn put(&mut self, slot: usize, wanted: Wanted, place: Place) -> Result<Placed, Fault> {
         let shape = match place.as_fixed() {
             None => Shape {
                 width: self.pmu.width,
@@ -303,22 +388,16 @@ impl Plan {
         };
         let preload = Preload::new(wanted.n, shape, wanted.event.counts_kernel())
             .map_err(|bounds| Fault::OutOfRange(wanted, bounds))?;
-        if let (Some(placed), Some(slot_at)) = (
-            self.placed.get_mut(usize::from(slot)),
-            self.slot_at.get_mut(place.index()),
-        ) {
-            *placed = Some(Placed {
-                place,
-                event: wanted.event,
-                preload,
-                counter: msr::counter(place, self.full_width),
-                rdpmc: place.rdpmc(),
-            });
-            *slot_at = slot;
-            self.slots |= 1 << slot;
-            self.places = self.places.with(place);
-        }
-        Ok(())
+        self.places = self.places.with(place);
+        Ok(Placed {
+            slot,
+            place,
+            event: wanted.event,
+            preload,
+            counter: msr::counter(place, self.full_width),
+            rdpmc: place.rdpmc(),
+            bit: msr::halves(place.mask()),
+        })
     }
 
     /// Takes this CPU's counters: remembers its registers, tries whether those that it needs count, and
@@ -338,7 +417,7 @@ impl Plan {
             .and_then(|()| self.try_out(self.places, cpu))
             .and_then(|()| self.program(cpu))
             .and_then(|()| {
-                apic::set_lvtpc(apic::NMI, cpu);
+                self.lvtpc.set_lvtpc(apic::NMI, cpu);
                 match apic::lvtpc(cpu) {
                     Ok(apic::NMI) => Ok((found, running)),
                     _ => Err(Fault::NoApic),
@@ -369,7 +448,7 @@ impl Plan {
     /// As for [`Plan::change`].
     pub(crate) fn renew(&self, cpu: &ThisCpu) -> Result<(), Fault> {
         msr::set_freeze_on_pmi(false, cpu).map_err(|_| Fault::Refused)?;
-        apic::set_lvtpc(apic::NMI, cpu);
+        self.lvtpc.set_lvtpc(apic::NMI, cpu);
         self.change(self, cpu)
     }
 
@@ -426,12 +505,12 @@ impl Plan {
 
     /// Programs the counters and checks that they took what they were given.
     fn program(&self, cpu: &ThisCpu) -> Result<(), Fault> {
-        for placed in self.placed.iter().flatten() {
+        for placed in self.placed() {
             set(placed.counter, placed.preload.start(), cpu)?;
         }
         // No PMI of ours is behind an overflow that was there before.
         self.acknowledge_all(cpu)?;
-        for placed in self.placed.iter().flatten() {
+        for placed in self.placed() {
             select(placed.place, self.behind_gate(placed), cpu)?;
         }
         Ok(())
@@ -456,12 +535,8 @@ impl Plan {
     /// The gates of a PMU where each counter has its own, and what opens them.
     #[inline]
     fn own_gates(&self) -> impl Iterator<Item = (Msr, u64)> + '_ {
-        let slots = match self.pmu.has_global() {
-            true => 0,
-            false => self.slots,
-        };
-        ones(slots)
-            .filter_map(|slot| self.placed(slot as usize))
+        self.placed()
+            .filter(|_| !self.pmu.has_global())
             .map(|placed| (msr::select(placed.place), placed.event.perfevtsel(true)))
     }
 
@@ -485,12 +560,52 @@ impl Plan {
         self.own_gates().skip(1)
     }
 
+    /// Whether there are any.
+    #[inline]
+    pub(crate) fn has_further_gates(&self) -> bool {
+        self.further_gates().next().is_some()
+    }
+
+    /// Whether the gates are open at all times.
+    #[inline]
+    pub(crate) const fn is_free(&self) -> bool {
+        self.free
+    }
+
+    /// Whether a switch is done at once, if it is the owner that comes or leaves: there is one gate to
+    /// move, or one counter to read.
+    pub(crate) fn switches_at_once(&self) -> bool {
+        match self.free {
+            true => self.placed().nth(1).is_none(),
+            false => !self.has_further_gates(),
+        }
+    }
+
+    /// The counter that `free.rs` reads, if it does.
+    pub(crate) fn read_freely(&self) -> Option<&Placed> {
+        self.placed()
+            .next()
+            .filter(|_| self.free && self.switches_at_once())
+    }
+
+    /// Tells `free.rs` which counter it is.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must be taken by this plan.
+    pub(crate) unsafe fn install_free(&self, cpu: &ThisCpu) {
+        if let Some(placed) = self.read_freely() {
+            // SAFETY: As the caller promises.
+            unsafe { free::install(placed.rdpmc, placed.preload.mask(), cpu) };
+        }
+    }
+
     /// Whether the registers are as they were left, and as the hooks leave the gate, which was found
     /// like this while it should have been `open` or not. All gates are closed by now; what the
     /// further ones were found like is for the caller to look at.
     pub(crate) fn is_as_left(&self, gate: u64, open: bool, cpu: &ThisCpu) -> bool {
         gate == if open { self.key } else { 0 }
-            && self.placed.iter().flatten().all(|placed| {
+            && self.placed().all(|placed| {
                 selected(placed.place, cpu).is_ok_and(|value| value == self.behind_gate(placed))
             })
             && apic::delivers_nmis(cpu)
@@ -506,22 +621,81 @@ impl Plan {
             || !self.places.is_empty() && msr::of_all_counters(address, value)
     }
 
-    /// The slots in use.
-    #[inline]
-    pub(crate) fn slots(&self) -> impl Iterator<Item = usize> {
-        ones(self.slots).map(|slot| slot as usize)
+    /// Serves all counters that have overflowed, as [`Placed::serve`] does, and adds to `completed` of each
+    /// the events of the periods that are. Returns whether there was any.
+    ///
+    /// If the kernel is counted it does so behind the gates, lest it is counted itself. They are left as
+    /// the hooks had set them: the target may have been switched out before this NMI came.
+    ///
+    /// # Safety
+    ///
+    /// This CPU must be taken by this plan.
+    #[inline(always)]
+    pub(crate) unsafe fn serve(&self, completed: &[NmiCell<u64>; MOST], cpu: &ThisCpu) -> bool {
+        let ([Some(placed), ..], [completed_of_it, ..]) = (&self.placed, completed) else {
+            return false;
+        };
+        // SAFETY: As promised; GLOBAL_CTRL takes 0 and what it had.
+        unsafe {
+            match self.service {
+                Service::BehindGate => {
+                    let found = msr::GLOBAL_CTRL.read_halves(cpu);
+                    msr::GLOBAL_CTRL.write(0, cpu);
+                    let overflowed = placed.serve::<true>(completed_of_it, cpu);
+                    msr::GLOBAL_CTRL.write_halves(found, cpu);
+                    overflowed
+                }
+                Service::Running => placed.serve::<true>(completed_of_it, cpu),
+                Service::Other => self.serve_all(completed, cpu),
+            }
+        }
     }
 
-    /// What a slot has.
-    #[inline]
-    fn placed(&self, slot: usize) -> Option<&Placed> {
-        self.placed.get(slot)?.as_ref()
+    /// The same for any number of counters, and also without GLOBAL_CTRL.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    #[cold]
+    #[inline(never)]
+    unsafe fn serve_all(&self, completed: &[NmiCell<u64>; MOST], cpu: &ThisCpu) -> bool {
+        let mut overflowed = false;
+        // SAFETY: As promised; the gates take 0, what was found there, and their keys.
+        unsafe {
+            let found = self.gate.read(cpu);
+            self.gate.write(0, cpu);
+            self.further_gates().for_each(|(msr, _)| msr.write(0, cpu));
+            for (placed, completed) in self.placed().zip(completed) {
+                overflowed |= match self.pmu.has_global() {
+                    true => placed.serve::<true>(completed, cpu),
+                    false => placed.serve::<false>(completed, cpu),
+                };
+            }
+            if found != 0 {
+                self.further_gates()
+                    .for_each(|(msr, key)| msr.write(key, cpu));
+            }
+            self.gate.write(found, cpu);
+        }
+        overflowed
+    }
+
+    /// Opens LVTPC again, which the CPU has masked when it delivered a PMI.
+    #[inline(always)]
+    pub(crate) fn open_lvtpc(&self, cpu: &ThisCpu) {
+        self.lvtpc.set_lvtpc(apic::NMI, cpu);
+    }
+
+    /// The counters in use, each once.
+    #[inline(always)]
+    pub(crate) fn placed(&self) -> impl Iterator<Item = &Placed> {
+        self.placed.iter().map_while(Option::as_ref)
     }
 
     /// Where a slot's periods start, if it is in use.
-    #[inline]
     pub(crate) fn preload(&self, slot: usize) -> Option<&Preload> {
-        Some(&self.placed(slot)?.preload)
+        let mut placed = self.placed();
+        Some(&placed.find(|placed| placed.slot == slot)?.preload)
     }
 
     /// Which of our counters have overflowed since their periods began.
@@ -546,72 +720,14 @@ impl Plan {
     /// As for [`Plan::overflowed`].
     unsafe fn without_top_bit(&self, cpu: &ThisCpu) -> Places {
         let mut overflowed = Places::NONE;
-        for placed in self.slots().filter_map(|slot| self.placed(slot)) {
-            // SAFETY: The counter was taken.
-            let value = unsafe { msr::rdpmc(placed.rdpmc, cpu) };
+        for placed in self.placed() {
+            // SAFETY: As promised.
+            let value = unsafe { placed.value(cpu) };
             if placed.preload.overflowed(value) {
                 overflowed = overflowed.with(placed.place);
             }
         }
         overflowed
-    }
-
-    /// Whether a slot's counter is one of these.
-    pub(crate) fn is_among(&self, overflowed: Overflowed, slot: usize) -> bool {
-        self.placed(slot)
-            .is_some_and(|placed| overflowed.0.contains(placed.place))
-    }
-
-    /// Acknowledges all overflows, starts the next periods of their counters, and tells `completed` of
-    /// each slot how many are complete. Returns whether there was any. The gates must be closed.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Plan::overflowed`].
-    #[inline]
-    pub(crate) unsafe fn serve(
-        &self,
-        cpu: &ThisCpu,
-        mut completed: impl FnMut(usize, u64),
-    ) -> bool {
-        // SAFETY: As promised.
-        let Overflowed(overflowed) = unsafe { self.overflowed(cpu) };
-        if overflowed.is_empty() {
-            return false;
-        }
-        if self.pmu.has_global() {
-            // Before the counters are touched: an overflow that a write causes must not be lost with
-            // these.
-            // SAFETY: So it exists, and these are bits of counters that there are.
-            unsafe { msr::GLOBAL_OVF_CTRL.write(overflowed.bits(), cpu) };
-        }
-        for place in overflowed.iter() {
-            let slot = self.slot_at.get(place.index()).copied().map(usize::from);
-            let placed = slot.and_then(|slot| Some((slot, self.placed(slot)?)));
-            if let Some((slot, placed)) = placed {
-                // SAFETY: The counter was taken.
-                let value = unsafe { msr::rdpmc(placed.rdpmc, cpu) };
-                let (periods, value) = placed.preload.reload(value);
-                // SAFETY: As above; it takes what its periods start with, and what lies behind.
-                unsafe { placed.counter.write(value, cpu) };
-                completed(slot, periods);
-            }
-        }
-        true
-    }
-
-    /// Where a slot's counter stands; 0 if the slot is not in use.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Plan::overflowed`].
-    #[inline]
-    pub(crate) unsafe fn value(&self, slot: usize, cpu: &ThisCpu) -> u64 {
-        match self.placed(slot) {
-            // SAFETY: The counter was taken.
-            Some(placed) => unsafe { msr::rdpmc(placed.rdpmc, cpu) },
-            None => 0,
-        }
     }
 
     /// Writes what was found, as far as the CPU takes it (a legacy write of a counter has 32 bits): there
@@ -635,7 +751,7 @@ impl Plan {
                 put(msr::counter(place, self.full_width), counter);
             }
         }
-        apic::set_lvtpc(found.lvtpc, cpu);
+        self.lvtpc.set_lvtpc(found.lvtpc, cpu);
         let _ = msr::set_freeze_on_pmi(found.freeze_on_pmi, cpu);
         if self.pmu.has_global() {
             let ours = self.pmu.places().bits();

@@ -10,7 +10,10 @@ use core::{
         Cell,
         UnsafeCell, //
     },
-    ptr::from_ref, //
+    ptr::{
+        from_ref,
+        NonNull, //
+    }, //
 };
 
 use kernel::{
@@ -38,15 +41,16 @@ use kernel::{
 pub(crate) struct ThisCpu(NotThreadSafe);
 
 impl ThisCpu {
-    /// Claims what the caller knows.
+    /// Claims what the caller knows. It takes no place, not on the stack either.
     ///
     /// # Safety
     ///
-    /// For as long as the value exists interrupts must be off on this CPU.
+    /// For as long as the reference is used interrupts must be off on this CPU.
     #[inline(always)]
-    pub(crate) unsafe fn assume() -> Self {
+    pub(crate) unsafe fn assume<'a>() -> &'a Self {
         // INVARIANT: Nothing is scheduled while interrupts are off.
-        Self(NotThreadSafe)
+        // SAFETY: There is nothing to point to.
+        unsafe { NonNull::dangling().as_ref() }
     }
 
     /// This CPU's number, below `nr_cpu_ids`.
@@ -70,11 +74,11 @@ fn interrupts_are_off() -> bool {
 pub(crate) fn on_this_cpu<T>(f: impl FnOnce(&ThisCpu) -> T) -> T {
     if interrupts_are_off() {
         // SAFETY: As just seen; only `f` could turn them on, and it must not.
-        return f(&unsafe { ThisCpu::assume() });
+        return f(unsafe { ThisCpu::assume() });
     }
     let _off = local_interrupt_disable();
     // SAFETY: `_off` lives longer than the token, and its C function disables them on any kernel.
-    f(&unsafe { ThisCpu::assume() })
+    f(unsafe { ThisCpu::assume() })
 }
 
 /// The CPUs that may ever come online.
@@ -124,7 +128,7 @@ fn as_callback<F: Fn(&ThisCpu)>(f: &F) -> (bindings::smp_call_func_t, *mut c_voi
         // SAFETY: As promised.
         let f = unsafe { &*f.cast_const().cast::<F>() };
         // SAFETY: As promised, until the end of this function.
-        f(&unsafe { ThisCpu::assume() });
+        f(unsafe { ThisCpu::assume() });
     }
     (Some(call::<F>), from_ref(f).cast_mut().cast())
 }
@@ -192,7 +196,7 @@ impl<T: Copy> NmiCell<T> {
     }
 }
 
-/// Defines a word of which each CPU has its own, as a type with `get()` and `set()`.
+/// Defines a word of which each CPU has its own, as a type with functions for all that is done to it.
 ///
 /// It is what `DEFINE_PER_CPU()` makes, found by the CPU's GS base: an access is one instruction, which a
 /// context switch can afford, where an array takes several and an `Atomic` a call.
@@ -200,12 +204,12 @@ impl<T: Copy> NmiCell<T> {
 /// C header: [`include/linux/percpu-defs.h`](srctree/include/linux/percpu-defs.h)
 macro_rules! per_cpu {
     ($(#[$doc:meta])* static $name:ident: u32 = $initial:expr;) => {
-        $crate::smp::per_cpu!(@ ":e", $(#[$doc])* $name, u32, $initial);
+        $crate::smp::per_cpu!(@ ":e", "dword", $(#[$doc])* $name, u32, $initial);
     };
-    ($(#[$doc:meta])* static $name:ident: usize = $initial:expr;) => {
-        $crate::smp::per_cpu!(@ ":r", $(#[$doc])* $name, usize, $initial);
+    ($(#[$doc:meta])* static $name:ident: $type:ty = $initial:expr;) => {
+        $crate::smp::per_cpu!(@ ":r", "qword", $(#[$doc])* $name, $type, $initial);
     };
-    (@ $register:literal, $(#[$doc:meta])* $name:ident, $type:ty, $initial:expr) => {
+    (@ $register:literal, $size:literal, $(#[$doc:meta])* $name:ident, $type:ty, $initial:expr) => {
         $(#[$doc])*
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         struct $name;
@@ -215,6 +219,8 @@ macro_rules! per_cpu {
             #[link_section = ".data..percpu"]
             static mut INITIAL: $type = $initial;
 
+            // No word needs all of these.
+            #[allow(dead_code)]
             impl $name {
                 /// This CPU's value.
                 #[inline(always)]
@@ -242,6 +248,93 @@ macro_rules! per_cpu {
                             value = in(reg) value,
                             initial = sym INITIAL,
                             options(nostack, preserves_flags),
+                        )
+                    };
+                }
+
+                /// Replaces this CPU's value by a constant.
+                #[inline(always)]
+                fn set_to<const VALUE: i32>(_: &$crate::smp::ThisCpu) {
+                    // SAFETY: As above.
+                    unsafe {
+                        core::arch::asm!(
+                            concat!("mov ", $size, " ptr gs:[rip + {initial}], {value}"),
+                            value = const VALUE,
+                            initial = sym INITIAL,
+                            options(nostack, preserves_flags),
+                        )
+                    };
+                }
+
+                /// Whether this CPU's value is this one.
+                #[inline(always)]
+                fn is(value: $type, _: &$crate::smp::ThisCpu) -> bool {
+                    // SAFETY: As for reading.
+                    unsafe {
+                        core::arch::asm!(
+                            concat!("cmp gs:[rip + {initial}], {value", $register, "}"),
+                            "jne {differs}",
+                            value = in(reg) value,
+                            initial = sym INITIAL,
+                            differs = label { return false },
+                            options(nostack, readonly),
+                        )
+                    };
+                    true
+                }
+
+                /// `value` less this CPU's.
+                #[inline(always)]
+                fn taken_from(mut value: $type, _: &$crate::smp::ThisCpu) -> $type {
+                    // SAFETY: As for reading.
+                    unsafe {
+                        core::arch::asm!(
+                            concat!("sub {value", $register, "}, gs:[rip + {initial}]"),
+                            value = inout(reg) value,
+                            initial = sym INITIAL,
+                            options(nostack, readonly),
+                        )
+                    };
+                    value
+                }
+
+                /// Adds to this CPU's value, at once for NMIs.
+                #[inline(always)]
+                fn add(more: $type, _: &$crate::smp::ThisCpu) {
+                    // SAFETY: As for writing.
+                    unsafe {
+                        core::arch::asm!(
+                            concat!("add gs:[rip + {initial}], {more", $register, "}"),
+                            more = in(reg) more,
+                            initial = sym INITIAL,
+                            options(nostack),
+                        )
+                    };
+                }
+
+                /// Adds 1 to this CPU's value, at once for NMIs.
+                #[inline(always)]
+                fn increment(_: &$crate::smp::ThisCpu) {
+                    // SAFETY: As for writing.
+                    unsafe {
+                        core::arch::asm!(
+                            concat!("inc ", $size, " ptr gs:[rip + {initial}]"),
+                            initial = sym INITIAL,
+                            options(nostack),
+                        )
+                    };
+                }
+
+                /// Takes from this CPU's value, at once for NMIs.
+                #[inline(always)]
+                fn subtract(less: $type, _: &$crate::smp::ThisCpu) {
+                    // SAFETY: As for writing.
+                    unsafe {
+                        core::arch::asm!(
+                            concat!("sub gs:[rip + {initial}], {less", $register, "}"),
+                            less = in(reg) less,
+                            initial = sym INITIAL,
+                            options(nostack),
                         )
                     };
                 }

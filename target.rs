@@ -110,6 +110,8 @@ pub(crate) struct Terms {
     pub(crate) privileged: bool,
     /// How many ended threads keep an account.
     pub(crate) most_ended: u64,
+    /// Whether the counters run freely.
+    pub(crate) free: bool,
 }
 
 impl Terms {
@@ -471,10 +473,14 @@ impl Target {
         &'a self,
         sums: &'a Sums,
     ) -> impl Iterator<Item = (&'a Column, Count)> {
-        let count = |column: &Column| sums.get(column.slot).copied().unwrap_or_default();
-        self.columns
-            .iter()
-            .map(move |column| (column, count(column)))
+        self.columns.iter().map(move |column| {
+            let mut count = sums.get(column.slot).copied().unwrap_or_default();
+            if self.terms.free {
+                // The counter's own are of whatever ran.
+                count.overflows = count.events.checked_div(column.n).unwrap_or(0);
+            }
+            (column, count)
+        })
     }
 
     /// The last of those that were meant, the current task, has exited, and all that they did is counted.

@@ -53,6 +53,7 @@ use crate::{
     sched_hook,
     setup::{
         Job,
+        Manner,
         Wanted,
         MOST, //
     },
@@ -76,8 +77,8 @@ pub(crate) struct Limits {
     pub(crate) targets: usize,
     /// Most ended threads of a target that keep an account.
     pub(crate) threads: u64,
-    /// Whether to take counters that somebody has left running.
-    pub(crate) force: bool,
+    /// How counters are used.
+    pub(crate) manner: Manner,
 }
 
 /// An event that is counted, and by how many columns of targets.
@@ -146,12 +147,12 @@ impl Slots {
     }
 
     /// What the PMU has to do, if anything.
-    fn job(&self, force: bool) -> Option<Job> {
+    fn job(&self, manner: Manner) -> Option<Job> {
         let slots = self.0.map(|used| used.map(|used| used.wanted));
         slots
             .iter()
             .any(Option::is_some)
-            .then_some(Job { slots, force })
+            .then_some(Job { slots, manner })
     }
 }
 
@@ -177,7 +178,7 @@ struct Table {
     slots: Slots,
     /// As long as somebody is followed.
     pmu: Option<Pmu>,
-    force: bool,
+    manner: Manner,
 }
 
 impl Table {
@@ -187,13 +188,13 @@ impl Table {
     ///
     /// Why it cannot, after a line that says so; all is as it was then.
     fn fit(&mut self, slots: Slots) -> Result {
-        match (slots.job(self.force), &self.pmu) {
+        match (slots.job(self.manner), &self.pmu) {
             (None, _) => self.pmu = None,
             (Some(job), None) => self.pmu = Some(Pmu::take(job)?),
             (Some(job), Some(pmu))
                 if self
                     .slots
-                    .job(self.force)
+                    .job(self.manner)
                     .is_none_or(|old| old.slots != job.slots) =>
             {
                 pmu.change(job)?;
@@ -448,7 +449,7 @@ impl Targets {
                 last_id: 0,
                 slots: Slots::default(),
                 pmu: None,
-                force: limits.force,
+                manner: limits.manner,
             }),
             changed <- new_condvar!(),
             work <- new_work!("pmu_count:tidy"),
@@ -517,7 +518,7 @@ impl Targets {
             columns.push(Column { event, slot, n }, GFP_KERNEL)?;
         }
         // What this CPU says of it, without a look at its registers.
-        if let Some(job) = slots.job(table.force) {
+        if let Some(job) = slots.job(table.manner) {
             on_this_cpu(|cpu| {
                 let plan = job
                     .plan(cpu)
@@ -536,6 +537,7 @@ impl Targets {
             owner: caller.uid,
             privileged: caller.privileged,
             most_ended: self.limits.threads,
+            free: self.limits.manner.free,
         };
         table.entries.reserve(1, GFP_KERNEL)?;
         let id = table.last_id.wrapping_add(1);

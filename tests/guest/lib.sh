@@ -4,6 +4,15 @@
 
 module=${MODULE:-/lib/modules/pmu_count.ko}
 
+# How the module counts: where the boot says gate=0, by counters that run freely.
+case ${BOOT-} in
+*gate=0*) manner=gate=0 ;;
+*) manner='' ;;
+esac
+
+# shellcheck disable=SC2086 # maybe none
+insmod() { command insmod "$@" $manner; }
+
 CYCLES=0x3c
 INSTRUCTIONS=0xc0
 
@@ -99,7 +108,7 @@ attached() {
 
 # count_module PARAMETERS PROGRAM ARGUMENTS...: what the module counts; sets what parse does.
 count_module() {
-	load="insmod $module pid=\$PID $1"
+	load="insmod $module $manner pid=\$PID $1"
 	shift
 	attached "$load" : "$@"
 	rmmod pmu_count
