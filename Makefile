@@ -38,6 +38,8 @@ help:
 ##   make run CMD='...'   boot the guest, run the shell command in it as root, print its output
 ##   make check       formatting, lints and patches
 ##   make bench-vpmu  what the emulated PMU costs
+##   make times       how long the steps and the boot take, how large the guest is, what the emulated PMU costs; build/times.json
+##   make disasm      the instructions that a context switch and a PMI execute because of the module
 ##
 ## Steps, each made when needed:
 ##
@@ -101,7 +103,10 @@ test-all: guest qemu $(variants:%=guest-%)
 run: guest$(VARIANT:%=-%) qemu
 	@exec scripts/run "$$CMD"
 
-bench-vpmu: guest plain-qemu
+disasm: guest qemu
+	@VARIANT= exec scripts/$@
+
+bench-vpmu times: guest plain-qemu
 	@exec scripts/$@
 
 check: guest qemu
@@ -110,5 +115,5 @@ check: guest qemu
 clean distclean:
 	@exec scripts/$@
 
-.PHONY: help demo test test-all exact shell run bench-vpmu check clean distclean $(steps)
+.PHONY: help demo test test-all exact shell run bench-vpmu times disasm check clean distclean $(steps)
 endif

@@ -126,7 +126,8 @@ free_mb() { df -Pm "$BUILD" | awk 'NR == 2 { print $4 }'; }
 #   outside  a file or folder of the user's, to be seen as /mnt/outside
 # `build` runs inside the SDK, in the build folder, under `set -eu`, with `extra` set, and may be cut off anywhere: what it
 # makes it must make under another name first. If `on_host` is set it runs outside. Lines of its output that begin with
-# `NOTE: ` are shown when it is done.
+# `NOTE: ` are shown when it is done. How long it took is in $state/NAME.seconds, and if its product was not there before, in
+# NAME.seconds-from-nothing too.
 
 outside='' after='' itself="scripts/${0##*/}" inputs='' extra='' product='' needs=0 lines=0 exclusive='' shared='' on_host=''
 
@@ -209,6 +210,8 @@ step() {
 		die "needs $needs MB of disk in $BUILD, which has $(free_mb) MB free; choose another folder with BUILD="
 	fi
 	due=$(digest "$1")
+	nothing=''
+	[ -e "$BUILD/$product" ] || nothing=1
 	log=$BUILD/log/$1.log
 	start=$(date +%s)
 	rm -f "$state/$1"
@@ -232,7 +235,8 @@ step() {
 	wait "$watcher" 2>/dev/null || :
 	rm -f "$state/$1.now"
 	[ ! -t 2 ] || printf '\r\033[K' >&2
-	t=$(duration $(($(date +%s) - start)))
+	seconds=$(($(date +%s) - start))
+	t=$(duration $seconds)
 	if [ "$status" != 0 ]; then
 		say "$1: failed after $t; the end of $log:"
 		tail -n 20 "$log" | indent
@@ -241,6 +245,8 @@ step() {
 	fi
 	printf '%s\n' "$due" >"$state/$1.tmp"
 	mv "$state/$1.tmp" "$state/$1"
+	echo $seconds >"$state/$1.seconds"
+	[ -z "$nothing" ] || echo $seconds >"$state/$1.seconds-from-nothing"
 	sed -n "s/^NOTE: /$1: /p" "$log" >&2
 	say "$1: done in $t"
 	exit 0
