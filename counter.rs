@@ -4,7 +4,7 @@
 //!
 //! Pure, so that it is also tested on the host. A counter of `width` bits starts at `-N`, counts
 //! up, and overflows to 0 after N events: one *period*. Where it stands says how many events of the
-//! running period there were, so that nothing need be remembered but the number of periods. N is at most
+//! running period there were, so that nothing need be remembered but those of earlier periods. N is at most
 //! half of what it can hold, so that it says, too, whether it has overflowed: the top bit is set from
 //! -N on, and gone then.
 
@@ -127,9 +127,9 @@ impl Preload {
         self.value_after(0)
     }
 
-    /// All bits that the counter has.
-    pub(crate) const fn mask(&self) -> u64 {
-        self.mask
+    /// The counter's top bit, alone.
+    pub(crate) const fn top(&self) -> u64 {
+        self.top
     }
 
     /// N, in events.

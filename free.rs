@@ -21,12 +21,13 @@ per_cpu! {
 }
 
 per_cpu! {
-    /// All bits that it has.
-    static MASK: u64 = 0;
+    /// Its top bit, alone, which is gone from an overflow to its PMI. Inverted, it lets the counter go on
+    /// over the overflow.
+    static TOP: u64 = 0;
 }
 
 per_cpu! {
-    /// Where it stood when the target came.
+    /// Where it stood when the target came, its top bit inverted, less what PMIs have set it back by.
     static SINCE: u64 = 0;
 }
 
@@ -40,12 +41,13 @@ per_cpu! {
     static PMIS: u64 = 0;
 }
 
-/// What `f` makes of where the counter stands, unless a PMI has come meanwhile.
+/// What `f` makes of where the counter stands, its top bit inverted, unless a PMI has come meanwhile.
 #[inline(always)]
 fn read<T>(cpu: &ThisCpu, f: impl Fn(u64) -> T) -> Option<T> {
     let pmis = PMIS::get(cpu);
     // SAFETY: As `install()` was promised.
-    let made = f(unsafe { msr::rdpmc(COUNTER::get(cpu), cpu) });
+    let value = unsafe { msr::rdpmc(COUNTER::get(cpu), cpu) };
+    let made = f(TOP::inverted_in(value, cpu));
     PMIS::is(pmis, cpu).then_some(made)
 }
 
@@ -62,16 +64,17 @@ pub(crate) fn begin(cpu: &ThisCpu) -> bool {
 pub(crate) fn end(cpu: &ThisCpu) -> bool {
     let counted = read(cpu, |value| SINCE::taken_from(value, cpu));
     if let Some(counted) = counted {
-        SUM::add(counted & MASK::get(cpu), cpu);
+        SUM::add(counted, cpu);
     }
     counted.is_some()
 }
 
-/// What was counted since the last time, for those who have left.
-pub(crate) fn take(cpu: &ThisCpu) -> u64 {
+/// What was counted since the last time, for those who have left. `None` if somebody else must have set
+/// the counter back.
+pub(crate) fn take(cpu: &ThisCpu) -> Option<u64> {
     let sum = SUM::get(cpu);
     SUM::set(0, cpu);
-    sum
+    ((sum as i64) >= 0).then_some(sum)
 }
 
 /// A PMI has set the counter back by `events`; if it is another that it has set back, this does no harm.
@@ -81,13 +84,13 @@ pub(crate) fn set_back(events: u64, cpu: &ThisCpu) {
     PMIS::increment(cpu);
 }
 
-/// From now on it is this counter that is read, with the bits of `mask`.
+/// From now on it is this counter that is read, whose top bit is `top`.
 ///
 /// # Safety
 ///
 /// This CPU must have the counter.
-pub(crate) unsafe fn install(rdpmc: u32, mask: u64, cpu: &ThisCpu) {
+pub(crate) unsafe fn install(rdpmc: u32, top: u64, cpu: &ThisCpu) {
     COUNTER::set(rdpmc, cpu);
-    MASK::set(mask, cpu);
+    TOP::set(top, cpu);
     SUM::set(0, cpu);
 }

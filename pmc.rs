@@ -163,13 +163,13 @@ impl Cpu {
     unsafe fn close(&self, plan: &Plan, open: bool, cpu: &ThisCpu) -> bool {
         // SAFETY: The registers are there, and take a 0.
         unsafe {
+            // Read before they are closed: a PMI that comes in between leaves them closed, too.
             let found = plan.gate().read(cpu);
+            let as_left = plan
+                .further_gates()
+                .all(|(msr, key)| msr.read(cpu) == if open { key } else { 0 });
             gate::close(cpu);
-            let mut as_left = true;
-            for (msr, key) in plan.further_gates() {
-                as_left &= msr.read(cpu) == if open { key } else { 0 };
-                msr.write(0, cpu);
-            }
+            set_further_gates(plan, false, cpu);
             as_left && plan.is_as_left(found, open, cpu)
         }
     }
@@ -180,9 +180,10 @@ impl Cpu {
     ///
     /// This CPU must be taken by `plan`.
     unsafe fn open(&self, plan: &Plan, cpu: &ThisCpu) {
+        // The first one first: by that a PMI that comes in between leaves the others open.
+        gate::open(cpu);
         // SAFETY: As the caller promises.
         unsafe { set_further_gates(plan, true, cpu) };
-        gate::open(cpu);
     }
 
     /// Leaves the gates, which are closed, as they are to be while nobody who counts runs.
@@ -459,8 +460,9 @@ impl Counters {
         let mut counts = Sums::default();
         let mut plausible = true;
         if let Some(placed) = plan.read_freely() {
-            if let Some(count) = counts.get_mut(placed.slot) {
-                count.events = free::take(cpu);
+            match (free::take(cpu), counts.get_mut(placed.slot)) {
+                (Some(events), Some(count)) => count.events = events,
+                _ => plausible = false,
             }
         } else {
             // SAFETY: The CPU is programmed, by this plan.
@@ -486,6 +488,11 @@ impl Counters {
     /// Closes the gates, settles, and looks whether somebody else has changed what the counters depend
     /// on: then all is programmed anew. The owner remains.
     fn stop(&self, this: &Cpu, plan: &Plan, cpu: &ThisCpu) {
+        if plan.is_free() && !this.runs_owner(cpu) {
+            // It has lost its mark while it ran: who came then is not known.
+            this.inside.set(false);
+            switch::set_suspends(false, cpu);
+        }
         let open = plan.is_free() || this.left_open.replace(false) || this.runs_owner(cpu);
         // SAFETY: The CPU is programmed, by this plan.
         let (as_left, overflowed) = unsafe { (this.close(plan, open, cpu), plan.overflowed(cpu)) };

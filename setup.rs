@@ -576,16 +576,18 @@ impl Plan {
     /// move, or one counter to read.
     pub(crate) fn switches_at_once(&self) -> bool {
         match self.free {
-            true => self.placed().nth(1).is_none(),
+            true => self.read_freely().is_some(),
             false => !self.has_further_gates(),
         }
     }
 
     /// The counter that `free.rs` reads, if it does.
     pub(crate) fn read_freely(&self) -> Option<&Placed> {
-        self.placed()
-            .next()
-            .filter(|_| self.free && self.switches_at_once())
+        let mut placed = self.placed();
+        match (self.free, placed.next(), placed.next()) {
+            (true, Some(only), None) => Some(only),
+            _ => None,
+        }
     }
 
     /// Tells `free.rs` which counter it is.
@@ -596,7 +598,7 @@ impl Plan {
     pub(crate) unsafe fn install_free(&self, cpu: &ThisCpu) {
         if let Some(placed) = self.read_freely() {
             // SAFETY: As the caller promises.
-            unsafe { free::install(placed.rdpmc, placed.preload.mask(), cpu) };
+            unsafe { free::install(placed.rdpmc, placed.preload.top(), cpu) };
         }
     }
 

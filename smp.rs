@@ -298,6 +298,21 @@ macro_rules! per_cpu {
                     value
                 }
 
+                /// `value` with those bits inverted that are set in this CPU's.
+                #[inline(always)]
+                fn inverted_in(mut value: $type, _: &$crate::smp::ThisCpu) -> $type {
+                    // SAFETY: As for reading.
+                    unsafe {
+                        core::arch::asm!(
+                            concat!("xor {value", $register, "}, gs:[rip + {initial}]"),
+                            value = inout(reg) value,
+                            initial = sym INITIAL,
+                            options(nostack, readonly),
+                        )
+                    };
+                    value
+                }
+
                 /// Adds to this CPU's value, at once for NMIs.
                 #[inline(always)]
                 fn add(more: $type, _: &$crate::smp::ThisCpu) {
