@@ -48,6 +48,8 @@ help:
 ##   kernel   the guest's kernel                                guest    the guest's root file system
 ##   perf     perf, from the same tree                          pmu-stat perf stat's like, for the module (crates.io)
 ##
+##   pristine-kernel  the same kernel without patches/linux (VARIANT=pristine scripts/run COMMAND)
+##
 ##   make clean       remove the module, the guest, and results
 ##   make distclean   remove all that was built
 ##
@@ -74,6 +76,11 @@ kernel perf: source
 module: kernel
 guest: perf module pmu-stat
 plain-qemu: qemu
+
+# The kernel without our patches, to compare with.
+pristine-kernel: source
+	@export VARIANT=pristine; QUIET=1 scripts/variant && \
+		$(if $(filter $@,$(MAKECMDGOALS)),,QUIET=1) exec scripts/kernel
 
 # A variant's own steps: STEP-VARIANT.
 define variant_steps
@@ -115,5 +122,5 @@ check: guest qemu
 clean distclean:
 	@exec scripts/$@
 
-.PHONY: help demo test test-all exact shell run bench-vpmu times disasm check clean distclean $(steps)
+.PHONY: help demo test test-all exact shell run bench bench-vpmu times disasm check clean distclean pristine-kernel $(steps)
 endif

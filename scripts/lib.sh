@@ -12,6 +12,10 @@ state=$BUILD/.state
 # the kernel is built by the same scripts in a folder of its own, as steps with the suffix.
 # shellcheck disable=SC2034 # used by those scripts
 VARIANT=${VARIANT-} suffix=${VARIANT:+-$VARIANT} folder=${VARIANT:+$VARIANT/}
+fragment=scripts/kernel$suffix.config cpio=${folder}guest.cpio
+# The kernel without our patches is built as one, too, but not listed with them: it can have no module, and boots the common guest.
+# shellcheck disable=SC2034
+[ "$VARIANT" != pristine ] || fragment=scripts/pristine.config cpio=guest.cpio
 
 # variants: their names.
 variants() { (cd "$scripts" && echo kernel-*.config | sed 's/kernel-//g; s/\.config//g'); }
@@ -196,7 +200,7 @@ step() {
 		exit
 	fi
 	own_build
-	[ -z "$VARIANT" ] || [ -f "$scripts/kernel-$VARIANT.config" ] || die "there is no variant $VARIANT"
+	[ -f "$SRC/$fragment" ] || die "there is no variant $VARIANT"
 	for s in $after; do
 		[ -f "$state/$s" ] || die "the step $s has not been done: make $s"
 	done

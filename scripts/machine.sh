@@ -34,8 +34,12 @@ choose_accel() {
 
 # prepare_machine: what must be there before `machine`.
 prepare_machine() {
-	for f in "${folder}guest.cpio" "${folder}vmlinux" kvm-vpmu; do
-		[ -f "$BUILD/$f" ] || die "the guest has not been built: make guest$suffix qemu"
+	case $VARIANT in
+	pristine) made_by='guest pristine-kernel' ;;
+	*) made_by=guest$suffix ;;
+	esac
+	for f in "$cpio" "${folder}vmlinux" kvm-vpmu; do
+		[ -f "$BUILD/$f" ] || die "the guest has not been built: make $made_by qemu"
 	done
 	choose_accel
 	[ $accel = tcg ] || [ -z "${VPMU-}" ] || die "VPMU is for TCG's emulated PMU, but this guest would run with KVM: ACCEL=tcg"
