@@ -37,6 +37,7 @@ help:
 ##   make shell       a guest with everything in it to play with (Ctrl-A x ends it)
 ##   make run CMD='...'   boot the guest, run the shell command in it as root, print its output
 ##   make check       formatting, lints and patches
+##   make bench       what counting costs, with the module and with perf: a table, build/bench.json, build/bench.svg
 ##   make bench-vpmu  what the emulated PMU costs
 ##   make times       how long the steps and the boot take, how large the guest is, what the emulated PMU costs; build/times.json
 ##   make disasm      the instructions that a context switch and a PMI execute because of the module
@@ -111,6 +112,9 @@ run: guest$(VARIANT:%=-%) qemu
 	@exec scripts/run "$$CMD"
 
 disasm: guest qemu
+	@VARIANT= exec scripts/$@
+
+bench: guest qemu pristine-kernel
 	@VARIANT= exec scripts/$@
 
 bench-vpmu times: guest plain-qemu
