@@ -206,8 +206,11 @@ step() {
 	done
 	if up_to_date "$1"; then exit; fi
 	lock "$1" 9
-	[ -z "$exclusive" ] || lock "$exclusive" 8
-	[ -z "$shared" ] || lock "$shared" 7 -s
+	# In one order everywhere, or two steps that want the same two would wait for each other.
+	eval "$({
+		[ -z "$exclusive" ] || echo "lock $exclusive 8"
+		[ -z "$shared" ] || echo "lock $shared 7 -s"
+	} | LC_ALL=C sort)"
 	if up_to_date "$1"; then exit; fi
 
 	if [ ! -e "$BUILD/$product" ] && [ "$(free_mb)" -lt "$needs" ]; then
