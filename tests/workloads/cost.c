@@ -20,7 +20,7 @@
  *
  * Printed are the number of rounds, the most frequent difference, how often it
  * was, the most frequent one of those that are more than that by 100, how often
- * that was, and the median. Before the first round and after the last it reads
+ * that was, the median, and the least. Before the first round and after the last it reads
  * an MSR that nobody else reads.
  *
  * cost 0 hold PID PERIOD: has perf count a process's cycles, overflowing each PERIOD
@@ -256,7 +256,8 @@ static void run(int rounds, void (*round)(void))
 	qsort(difference, rounds, sizeof(*difference), compare);
 	mode = most_frequent(rounds, 0, &times);
 	other = most_frequent(rounds, mode + 100, &other_times);
-	printf("%d\t%lu\t%d\t%lu\t%d\t%lu\n", rounds, mode, times, other, other_times, difference[rounds / 2]);
+	printf("%d\t%lu\t%d\t%lu\t%d\t%lu\t%lu\n", rounds, mode, times, other, other_times,
+	       difference[rounds / 2], difference[0]);
 	fflush(stdout);
 }
 
