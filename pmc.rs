@@ -495,12 +495,19 @@ impl Counters {
         }
         let open = plan.is_free() || this.left_open.replace(false) || this.runs_owner(cpu);
         // SAFETY: The CPU is programmed, by this plan.
-        let (as_left, overflowed) = unsafe { (this.close(plan, open, cpu), plan.overflowed(cpu)) };
-        let can_be = plan.placed().all(|placed| {
-            // SAFETY: As above.
-            let value = unsafe { placed.value(cpu) };
-            placed.preload.can_be(value, placed.is_among(overflowed))
-        });
+        let as_left = unsafe { this.close(plan, open, cpu) };
+        let can_be = plan
+            .placed()
+            .zip(&this.completed)
+            .all(|(placed, completed)| loop {
+                let before = completed.get();
+                // SAFETY: As above.
+                let (overflowed, value) = unsafe { (plan.overflowed(cpu), placed.value(cpu)) };
+                // Otherwise a PMI has come in between.
+                if completed.get() == before {
+                    break placed.preload.can_be(value, placed.is_among(overflowed));
+                }
+            });
         if !(self.settle(this, plan, cpu) && as_left && can_be) {
             self.disturbed.insert(cpu);
             await_pmi(plan, cpu);
