@@ -154,7 +154,7 @@ impl Places {
 
 /// The numbers of the bits that are set.
 #[inline]
-pub(crate) fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
+fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
     core::iter::from_fn(move || {
         let bit = bits.trailing_zeros();
         // Without the lowest of them.

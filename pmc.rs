@@ -143,15 +143,9 @@ impl Cpu {
         plan.placed()
             .zip(&self.completed)
             .map(|(placed, completed)| {
-                loop {
-                    let before = completed.get();
-                    // SAFETY: As the caller promises.
-                    let value = unsafe { placed.value(cpu) };
-                    // Otherwise a PMI has come in between.
-                    if completed.get() == before {
-                        return (placed.slot, placed.preload.count(before, value));
-                    }
-                }
+                // SAFETY: As the caller promises.
+                let (before, value) = between_pmis(completed, || unsafe { placed.value(cpu) });
+                (placed.slot, placed.preload.count(before, value))
             })
     }
 
@@ -282,6 +276,17 @@ unsafe fn set_further_gates(plan: &Plan, open: bool, cpu: &ThisCpu) {
     for (msr, key) in plan.further_gates() {
         // SAFETY: The register is there, and takes its key and a 0.
         unsafe { msr.write(if open { key } else { 0 }, cpu) };
+    }
+}
+
+/// What `f` reads of a counter when no PMI of it has come meanwhile, and what is `completed` then.
+fn between_pmis<T>(completed: &NmiCell<u64>, f: impl Fn() -> T) -> (u64, T) {
+    loop {
+        let before = completed.get();
+        let read = f();
+        if completed.get() == before {
+            return (before, read);
+        }
     }
 }
 
@@ -499,14 +504,12 @@ impl Counters {
         let can_be = plan
             .placed()
             .zip(&this.completed)
-            .all(|(placed, completed)| loop {
-                let before = completed.get();
-                // SAFETY: As above.
-                let (overflowed, value) = unsafe { (plan.overflowed(cpu), placed.value(cpu)) };
-                // Otherwise a PMI has come in between.
-                if completed.get() == before {
-                    break placed.preload.can_be(value, placed.is_among(overflowed));
-                }
+            .all(|(placed, completed)| {
+                let (_, (overflowed, value)) = between_pmis(completed, || {
+                    // SAFETY: As above.
+                    unsafe { (plan.overflowed(cpu), placed.value(cpu)) }
+                });
+                placed.preload.can_be(value, placed.is_among(overflowed))
             });
         if !(self.settle(this, plan, cpu) && as_left && can_be) {
             self.disturbed.insert(cpu);
