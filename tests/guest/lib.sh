@@ -300,6 +300,11 @@ setting() {
 		END { print value }'
 }
 
+# long FULL SHORT: how much of it: FULL in `make stress`, else SHORT.
+long() {
+	if [ "$(setting stress '')" ]; then echo "$1"; else echo "$2"; fi
+}
+
 # --- The monitor ------------------------------------------------------------------------------------------------------
 
 # monitor COMMAND: has QEMU's monitor (HMP) carry it out, and prints what it says. The command that follows it prints a number
