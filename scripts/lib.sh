@@ -115,6 +115,11 @@ duration() {
 	if [ "$1" -lt 60 ]; then printf '%ss' "$1"; else printf '%sm%02ds' $(($1 / 60)) $(($1 % 60)); fi
 }
 
+# guests_at_once: as many as there are CPUs, if the memory suffices.
+guests_at_once() {
+	awk -v cpus="$(nproc)" '/^MemAvailable/ { most = int($2 / 400000); print most < 1 ? 1 : most < cpus ? most : cpus }' /proc/meminfo
+}
+
 free_mb() { df -Pm "$BUILD" | awk 'NR == 2 { print $4 }'; }
 
 # --- A step ---------------------------------------------------------------------------------------------------------
