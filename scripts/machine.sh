@@ -60,6 +60,9 @@ machine() {
 	tcg) cpu=${CPU:-max,vendor=GenuineIntel,pmu=on}${VPMU:+,$VPMU} qemu=$BUILD/qemu-system-x86_64 ;;
 	esac
 	qemu=${QEMU:-$qemu}
+	# In the emulator each CPU would measure how fast it can wait, for a quarter of a second, and be disturbed by the others. A value
+	# that is too high waits too long.
+	[ "$accel" = kvm ] || [ "${ICOUNT-}" ] || parameters="lpj=40000000 $parameters"
 	set -f
 	# shellcheck disable=SC2046,SC2086  # the devices and QEMU_ARGS are several words
 	set -- "$qemu" -nodefaults -no-user-config -display none -no-reboot ${ICOUNT:+-icount "shift=$ICOUNT"} \
