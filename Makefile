@@ -10,9 +10,10 @@ export CMD
 
 ifdef KDIR
 MAKEFLAGS += --no-print-directory
+llvm = $(if $(shell grep -sx CONFIG_CC_IS_CLANG=y '$(KDIR)/.config'),LLVM=1)
 modules:
 	@scripts/check-kdir '$(KDIR)'
-	@$(MAKE) -C '$(KDIR)' M='$(CURDIR)' modules
+	@$(MAKE) -C '$(KDIR)' $(llvm) M='$(CURDIR)' modules
 module: modules
 clean:
 	@$(MAKE) -C '$(KDIR)' M='$(CURDIR)' clean
@@ -33,6 +34,7 @@ help:
 ##   make demo        build all that is needed, count some processes with pmu_count and with perf, show both
 ##   make test        the tests; the last line is "N passed, N failed"
 ##   make test-all    the same on each variant of the kernel, and the whole exactness suite, which the tests have a part of
+##   make stress      load, faults, bad input, sudden death in full, and the tests on kernels that watch themselves (T=PART...)
 ##   make exact       that suite alone: programs of known length on every PMU; the table is in build/exact.json as well
 ##   make shell       a guest with everything in it to play with (Ctrl-A x ends it)
 ##   make run CMD='...'   boot the guest, run the shell command in it as root, print its output
@@ -61,7 +63,7 @@ help:
 ##   BUILD=<folder>      where everything is built (default: build)
 ##   MIRROR=<URL>        Debian mirror            LINUX_SOURCE=<tarball or tree>   another kernel source
 ##   For demo, test, shell and run:
-##   VARIANT=rt|nohz     the guest's kernel: PREEMPT_RT, or with nohz_full (not for demo)
+##   VARIANT=rt|nohz|debug|kcsan   the guest's kernel: PREEMPT_RT, with nohz_full, with KASAN and all other checks, with KCSAN (not for demo)
 ##   SMP=2 MEM=512       CPUs, memory in MB       CPU=<model>        QEMU's -cpu
 ##   VPMU=<properties>   of the emulated PMU, such as pmu-version=3,pmu-counters=8
 ##   ACCEL=kvm|tcg       default: kvm if it gives guests a PMU (test: tcg)   QEMU=<binary>
@@ -108,6 +110,11 @@ test shell: guest$(VARIANT:%=-%) qemu
 test-all: guest qemu $(variants:%=guest-%)
 	@VARIANT= exec scripts/$@
 
+# The kernels that it needs: those that are asked for, or all.
+watching := debug kcsan rt
+stress: guest qemu $(addprefix guest-,$(if $(T),$(filter $(variants),$(T)),$(watching)))
+	@VARIANT= exec scripts/$@
+
 run: guest$(VARIANT:%=-%) qemu
 	@exec scripts/run "$$CMD"
 
@@ -126,5 +133,5 @@ check: guest qemu
 clean distclean:
 	@exec scripts/$@
 
-.PHONY: help demo test test-all exact shell run bench bench-vpmu times disasm check clean distclean pristine-kernel $(steps)
+.PHONY: help demo test test-all stress exact shell run bench bench-vpmu times disasm check clean distclean pristine-kernel $(steps)
 endif

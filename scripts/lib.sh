@@ -122,6 +122,9 @@ guests_at_once() {
 
 free_mb() { df -Pm "$BUILD" | awk 'NR == 2 { print $4 }'; }
 
+# llvm TREE: what make must be told to build with the tools that have built the kernel there.
+llvm() { ! grep -qsx CONFIG_CC_IS_CLANG=y "$1/.config" || echo LLVM=1; }
+
 # --- A step ---------------------------------------------------------------------------------------------------------
 #
 # A script that is a step sets some of these, defines `build`, and calls `step NAME` last, NAME being its own and a suffix:
@@ -277,6 +280,18 @@ fresh_lists() {
 	exec 6>&-
 }
 
+# unpack_source PACKAGE FOLDER: of Debian's kernel sources.
+unpack_source() {
+	echo "fetching $1"
+	rm -rf "$2" "$2.deb"
+	mkdir -p "$2" "$2.deb"
+	(cd "$2.deb" && apt-get download "$1")
+	echo "unpacking $1"
+	dpkg-deb --fsys-tarfile "$2.deb"/*.deb | tar -xO "./usr/src/$1.tar.xz" | tar -xJ --strip-components=1 -C "$2"
+	dpkg-deb -f "$2.deb"/*.deb Package Version >"$2/.source"
+	rm -r "$2.deb"
+}
+
 # build_in FOLDER COMMAND...: runs a command that builds there as kbuild does, which takes a file for made if it is new. So when
 # one was killed, the files of its last half minute are removed, as some may be half-written. Patched sources are not.
 build_in() {
@@ -331,7 +346,7 @@ apply_series() {
 	cp -a "$kept/files" "$kept/patched"
 	for p in "$@"; do
 		echo "applying ${p##*/}"
-		(cd "$kept/patched" && GIT_CEILING_DIRECTORIES=$PWD/.. git apply "$p")
+		(cd "$kept/patched" && GIT_CEILING_DIRECTORIES=$PWD/.. git apply -C1 "$p")
 	done
 	(cd "$kept/files" && find . -type f && cd ../none && find . -type f) | while read -r f; do
 		if [ ! -e "$kept/patched/$f" ]; then
