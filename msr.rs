@@ -154,9 +154,14 @@ pub(crate) fn set_freeze_on_pmi(freeze: bool, cpu: &ThisCpu) -> Result {
 }
 
 impl Msr {
-    /// The register of an address that [`Msr::address`] gave.
+    /// The register of this address.
+    ///
+    /// # Safety
+    ///
+    /// [`Msr::address`] must have given it.
     #[inline(always)]
-    pub(crate) const fn at(address: u32) -> Self {
+    pub(crate) const unsafe fn at(address: u32) -> Self {
+        // INVARIANT: As the caller promises.
         Self(address)
     }
 
