@@ -3,9 +3,11 @@
 //! Where a C callback that is given no argument finds its object.
 
 use core::{
-    mem::ManuallyDrop,
     ops::Deref,
-    ptr::null_mut, //
+    ptr::{
+        null_mut,
+        NonNull, //
+    }, //
 };
 
 use kernel::{
@@ -16,7 +18,8 @@ use kernel::{
             Atomic,
             Full, //
         },
-        Arc, //
+        Arc,
+        ArcBorrow, //
     },
 };
 
@@ -58,11 +61,9 @@ impl<T: Send + Sync> Slot<T> {
     ///
     /// The [`Filled`] must not be dropped meanwhile.
     pub(crate) unsafe fn share(&self) -> Option<Arc<T>> {
-        // SAFETY: As the caller promises, the reference of `Filled` is there, of which this is a copy.
-        let object = unsafe { self.get()? };
-        // SAFETY: The object is an `Arc`'s, and the borrowed reference is left as it is.
-        let arc = ManuallyDrop::new(unsafe { Arc::from_raw(object) });
-        Some(Arc::clone(&arc))
+        let object = NonNull::new(self.0.load(Acquire))?;
+        // SAFETY: By the type invariant; as the caller promises, the reference of `Filled` stays meanwhile.
+        Some(unsafe { ArcBorrow::from_raw(object.as_ptr()) }.into())
     }
 
     /// The object, if there is one.
