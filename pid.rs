@@ -83,11 +83,11 @@ pub(crate) fn runtime(task: &Task) -> u64 {
     unsafe { bindings::task_sched_runtime(task.as_ptr()) }
 }
 
-/// The process that `task` belongs to, for comparison: the same for all of its threads, for all its
-/// life, and nobody else's as long as there is a reference to one of them.
-pub(crate) fn process(task: &Task) -> *const bindings::signal_struct {
-    // SAFETY: The task is valid, and the field does not change.
-    unsafe { (*task.as_ptr()).signal }
+/// The address of the process that `task` belongs to, for comparison: the same for all of its threads, for
+/// all its life, and nobody else's as long as there is a reference to one of them.
+pub(crate) fn process(task: &Task) -> usize {
+    // SAFETY: The task is valid, and the field is set before anybody finds it, and not changed again.
+    unsafe { (*task.as_ptr()).signal }.addr()
 }
 
 /// A task's name.

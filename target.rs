@@ -5,7 +5,7 @@
 use core::ptr::null_mut;
 
 use kernel::{
-    bindings, current, fmt,
+    current, fmt,
     prelude::*,
     sync::{
         atomic::{
@@ -137,9 +137,9 @@ pub(crate) struct Target {
     pid: PidRef,
     /// That one's number for the one who asked.
     number: i32,
-    /// The task and the process that are meant, for comparison.
-    task: *const bindings::task_struct,
-    process: *const bindings::signal_struct,
+    /// The addresses of the task and the process that are meant, for comparison.
+    task: usize,
+    process: usize,
     /// The accounts [`Kind::All`] and [`Kind::Waiting`].
     all: Atomic<*mut Account>,
     waiting: Atomic<*mut Account>,
@@ -173,11 +173,6 @@ impl fmt::Display for Flaw<'_> {
         }
     }
 }
-
-// SAFETY: `task` and `process` are only compared. All else may be used from any thread.
-unsafe impl Send for Target {}
-// SAFETY: As above; what changes is atomic.
-unsafe impl Sync for Target {}
 
 /// What a target is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -228,7 +223,7 @@ impl Target {
             number: pid.number(),
             process_pid: PidRef::of(named, true).ok_or(ESRCH)?,
             pid,
-            task: named.as_ptr(),
+            task: named.as_ptr().addr(),
             process: process(named),
             all: Atomic::new(null_mut()),
             waiting: Atomic::new(null_mut()),
@@ -384,7 +379,7 @@ impl Target {
     /// Whether `task` is one of those that are meant, and not only made by one.
     fn means(&self, task: &Task) -> bool {
         match self.terms.is_one() {
-            true => task.as_ptr().cast_const() == self.task,
+            true => task.as_ptr().addr() == self.task,
             false => process(task) == self.process,
         }
     }
