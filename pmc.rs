@@ -217,8 +217,7 @@ impl Cpu {
 
     /// Whether the current task's account is the owner: then the gates are open.
     fn runs_owner(&self, cpu: &ThisCpu) -> bool {
-        sched_hook::current_mark::<Account>(cpu)
-            .is_some_and(|current| ptr::eq(current, self.owner.get()))
+        current_account(cpu).is_some_and(|current| ptr::eq(current, self.owner.get()))
     }
 
     /// Programs the counters anew, which are settled and stand still.
@@ -297,6 +296,12 @@ fn here(cpu: &ThisCpu) -> Option<(&Cpu, &Plan)> {
     let this = unsafe { HERE::get(cpu).as_ref() }?;
     // SAFETY: It was written before, and is not changed meanwhile.
     Some((this, unsafe { (*this.plan.get()).assume_init_ref() }))
+}
+
+/// The current task's account. This CPU's counters must be ours.
+fn current_account(cpu: &ThisCpu) -> Option<&Account> {
+    // SAFETY: `Pmu` has the hooks before the first CPU is programmed, and until all are given back.
+    unsafe { sched_hook::current_mark(cpu) }
 }
 
 /// Services this CPU's PMI. Returns whether it was one of ours.
@@ -532,7 +537,7 @@ impl Counters {
             return;
         };
         self.stop(this, plan, cpu);
-        match sched_hook::current_mark::<Account>(cpu).filter(|account| account.counts()) {
+        match current_account(cpu).filter(|account| account.counts()) {
             Some(account) => {
                 this.own(plan, account, cpu);
                 if plan.is_free() {
@@ -597,7 +602,7 @@ impl Counters {
         let Some((this, plan)) = here(cpu) else {
             return;
         };
-        let current = sched_hook::current_mark::<Account>(cpu);
+        let current = current_account(cpu);
         if next.is_some_and(|next| current.is_some_and(|current| ptr::eq(current, next))) {
             return;
         }

@@ -48,10 +48,11 @@ use crate::{
 ///
 /// The fields are dropped in this order, so that whatever uses something goes before it.
 pub(crate) struct Pmu {
-    hook: sched_hook::Registration<Account>,
     _trace: Pin<KBox<msr_trace::Registration<Counters>>>,
     _power: Pin<KBox<power::Registration<Counters>>>,
     _cpus: cpuhp::Registration<Counters>,
+    // As long as CPUs are programmed all marks are ours: see `current_account()` in `pmc.rs`.
+    hook: sched_hook::Registration<Account>,
     _nmi: Pin<KBox<nmi::Registration<Counters>>>,
     counters: Filled<Counters>,
     _reservation: msr::Reservation,
@@ -73,19 +74,19 @@ impl Pmu {
         let counters = Arc::new(Counters::new(job)?, GFP_KERNEL)?;
         let filled = hooks().fill(counters.clone())?;
         let nmi = KBox::pin_init(nmi::Registration::new(), GFP_KERNEL)?;
-        let cpus = cpuhp::Registration::new(counters.clone())?;
-        let power = KBox::pin_init(power::Registration::new(counters.clone()), GFP_KERNEL)?;
-        let trace = KBox::pin_init(msr_trace::Registration::new(counters), GFP_KERNEL)?;
         let hook = match job.manner.free {
             true => sched_hook::Registration::new::<Free>(),
             false => sched_hook::Registration::new::<Gated>(),
         }
         .inspect_err(|_| cpuhp::lament_taken())?;
+        let cpus = cpuhp::Registration::new(counters.clone())?;
+        let power = KBox::pin_init(power::Registration::new(counters.clone()), GFP_KERNEL)?;
+        let trace = KBox::pin_init(msr_trace::Registration::new(counters), GFP_KERNEL)?;
         Ok(Self {
-            hook,
             _trace: trace,
             _power: power,
             _cpus: cpus,
+            hook,
             _nmi: nmi,
             counters: filled,
             _reservation: reservation,

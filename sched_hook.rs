@@ -161,10 +161,14 @@ impl<M: Mark> Drop for Registration<M> {
     }
 }
 
-/// The current task's mark. `M` must be what tasks are marked with.
-pub(crate) fn current_mark<M: Mark>(_: &ThisCpu) -> Option<&M> {
-    // SAFETY: The task is valid, and the field is a word that changes at once; with interrupts off a
-    // grace period does not end, so that the mark stays.
+/// The current task's mark.
+///
+/// # Safety
+///
+/// There must be a [`Registration<M>`]: all marks are its own then.
+pub(crate) unsafe fn current_mark<M: Mark>(_: &ThisCpu) -> Option<&M> {
+    // SAFETY: The task is valid, and the field is a word that changes at once. It is null or an `M`, which
+    // stays, as no grace period ends while interrupts are off here.
     unsafe {
         (&raw const (*current!().as_ptr()).sched_mark)
             .read_volatile()
