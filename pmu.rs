@@ -147,7 +147,9 @@ pub(crate) fn left(next: Option<&Account>, cpu: &ThisCpu) {
     }
 }
 
-impl sched_hook::Mark for Account {
+// SAFETY: Accounts are their target's. They are freed after `wait_for_users()`: those of threads that have ended
+// by `fold()`, all when nobody is followed any more, after `unfollow()`.
+unsafe impl sched_hook::Mark for Account {
     fn forked(&self, child: &Task) -> Option<&Self> {
         self.target().forked(self, child)
     }

@@ -30,8 +30,11 @@ use crate::smp::ThisCpu;
 
 /// What followed tasks are marked with, and what is done with it.
 ///
-/// A mark must stay as long as a task has it, and until a grace period of RCU after that.
-pub(crate) trait Mark: Send + Sync + Sized + 'static {
+/// # Safety
+///
+/// What [`Registration::follow`] is given and what these functions return must stay as long as a task has it
+/// for a mark, and until a grace period of RCU after that.
+pub(crate) unsafe trait Mark: Send + Sync + Sized + 'static {
     /// The current task, with this mark, has made `child`. Returns its mark. No sleep.
     fn forked(&self, child: &Task) -> Option<&Self>;
 
