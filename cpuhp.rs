@@ -14,7 +14,8 @@ use kernel::{
     bindings,
     error::to_result,
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    types::NotThreadSafe, //
 };
 
 use crate::{
@@ -63,20 +64,20 @@ pub(crate) fn lament_taken() {
 }
 
 /// No CPU comes or goes while it exists.
-pub(crate) struct Hold(());
+pub(crate) struct Hold(NotThreadSafe);
 
 impl Hold {
     /// Waits for those that do. May sleep.
     pub(crate) fn new() -> Self {
         // SAFETY: May sleep, as its callers may.
         unsafe { bindings::cpus_read_lock() };
-        Self(())
+        Self(NotThreadSafe)
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // SAFETY: It was locked by `new()`, in the same task, as the value is not sent elsewhere.
+        // SAFETY: It was locked by `new()`, in the same task, as the value cannot be sent elsewhere.
         unsafe { bindings::cpus_read_unlock() };
     }
 }

@@ -14,6 +14,7 @@ use kernel::{
         Kuid,
         Task, //
     },
+    types::NotThreadSafe, //
 };
 
 use crate::target::Terms;
@@ -64,7 +65,7 @@ impl Caller {
 }
 
 /// A process that does not become another program, with other rights, while this exists.
-pub(crate) struct NoExec<'a>(&'a Task);
+pub(crate) struct NoExec<'a>(&'a Task, NotThreadSafe);
 
 impl<'a> NoExec<'a> {
     /// Waits for an exec of `task` that goes on.
@@ -75,7 +76,7 @@ impl<'a> NoExec<'a> {
     pub(crate) fn new(task: &'a Task) -> Result<Self> {
         // SAFETY: The lock is there as long as the task.
         to_result(unsafe { bindings::down_read_killable(exec_lock(task)) })?;
-        Ok(Self(task))
+        Ok(Self(task, NotThreadSafe))
     }
 }
 
@@ -87,7 +88,7 @@ fn exec_lock(task: &Task) -> *mut bindings::rw_semaphore {
 
 impl Drop for NoExec<'_> {
     fn drop(&mut self) {
-        // SAFETY: It was locked by `new()`, in the same task.
+        // SAFETY: It was locked by `new()`, in the same task, as the value cannot be sent elsewhere.
         unsafe { bindings::up_read(exec_lock(self.0)) };
     }
 }
