@@ -64,7 +64,7 @@ unsafe impl<T: Callbacks> Sync for Registration<T> {}
 
 impl<T: Callbacks> Registration<T> {
     /// What the last CPU does.
-    const SYSCORE: bindings::syscore_ops = bindings::syscore_ops {
+    const SYSCORE: &'static bindings::syscore_ops = &bindings::syscore_ops {
         suspend: Some(suspend::<T>),
         resume: Some(resume::<T>),
         shutdown: None,
@@ -87,7 +87,7 @@ impl<T: Callbacks> Registration<T> {
                     links.write(Links {
                         syscore: bindings::syscore {
                             node: bindings::list_head::default(),
-                            ops: &Self::SYSCORE,
+                            ops: Self::SYSCORE,
                             data,
                         },
                         reboot: bindings::notifier_block {
@@ -109,7 +109,8 @@ impl<T: Callbacks> Registration<T> {
 impl<T: Callbacks> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
         let links = self.links.get();
-        // SAFETY: By the type invariant. Both wait for running callbacks.
+        // SAFETY: By the type invariant. Nothing else runs while those of `syscore` do; the other waits for
+        // running callbacks.
         unsafe {
             bindings::unregister_syscore(&raw mut (*links).syscore);
             bindings::unregister_reboot_notifier(&raw mut (*links).reboot);
