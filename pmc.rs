@@ -67,7 +67,7 @@ per_cpu! {
 /// A CPU's counters.
 struct Cpu {
     /// The events of the periods that PMIs have completed since they were programmed, as in the plan.
-    completed: [NmiCell<u64>; MOST],
+    completed: [NmiCell; MOST],
     /// How they are used, if they are ours.
     plan: UnsafeCell<MaybeUninit<Plan>>,
     /// What to put back.
@@ -279,7 +279,7 @@ unsafe fn set_further_gates(plan: &Plan, open: bool, cpu: &ThisCpu) {
 }
 
 /// What `f` reads of a counter when no PMI of it has come meanwhile, and what is `completed` then.
-fn between_pmis<T>(completed: &NmiCell<u64>, f: impl Fn() -> T) -> (u64, T) {
+fn between_pmis<T>(completed: &NmiCell, f: impl Fn() -> T) -> (u64, T) {
     loop {
         let before = completed.get();
         let read = f();

@@ -346,7 +346,7 @@ impl Placed {
     ///
     /// This CPU must be taken by its plan, and have `GLOBAL` registers or not.
     #[inline(always)]
-    unsafe fn serve<const GLOBAL: bool>(&self, completed: &NmiCell<u64>, cpu: &ThisCpu) -> bool {
+    unsafe fn serve<const GLOBAL: bool>(&self, completed: &NmiCell, cpu: &ThisCpu) -> bool {
         // SAFETY: As promised.
         let value = unsafe { self.value(cpu) };
         if !self.preload.overflowed(value) {
@@ -633,7 +633,7 @@ impl Plan {
     ///
     /// This CPU must be taken by this plan.
     #[inline(always)]
-    pub(crate) unsafe fn serve(&self, completed: &[NmiCell<u64>; MOST], cpu: &ThisCpu) -> bool {
+    pub(crate) unsafe fn serve(&self, completed: &[NmiCell; MOST], cpu: &ThisCpu) -> bool {
         let ([Some(placed), ..], [completed_of_it, ..]) = (&self.placed, completed) else {
             return false;
         };
@@ -660,7 +660,7 @@ impl Plan {
     /// As above.
     #[cold]
     #[inline(never)]
-    unsafe fn serve_all(&self, completed: &[NmiCell<u64>; MOST], cpu: &ThisCpu) -> bool {
+    unsafe fn serve_all(&self, completed: &[NmiCell; MOST], cpu: &ThisCpu) -> bool {
         let mut overflowed = false;
         // SAFETY: As promised; the gates take 0, what was found there, and their keys.
         unsafe {

@@ -172,25 +172,23 @@ impl<T: Default + NmiSafe> PerCpu<T> {
     }
 }
 
-/// A value that a CPU shares with the NMIs that interrupt it.
+/// A word that a CPU shares with the NMIs that interrupt it.
 ///
-/// Like [`core::cell::Cell`], but each access happens, and where it stands.
+/// Like [`core::cell::Cell`], but each access happens, at once, and where it stands.
 #[derive(Default)]
-pub(crate) struct NmiCell<T: Copy>(UnsafeCell<T>);
+pub(crate) struct NmiCell(UnsafeCell<u64>);
 
-impl<T: Copy> NmiCell<T> {
-    /// The value; `T` must be no wider than a register, lest an NMI see half of it.
+impl NmiCell {
+    /// The value.
     #[inline(always)]
-    pub(crate) fn get(&self) -> T {
-        const { assert!(size_of::<T>() <= size_of::<usize>()) };
-        // SAFETY: It is no `Sync`: nobody but this CPU uses it, by single accesses.
+    pub(crate) fn get(&self) -> u64 {
+        // SAFETY: It is no `Sync`: nobody but this CPU uses it, by single instructions.
         unsafe { self.0.get().read_volatile() }
     }
 
     /// Replaces the value.
     #[inline(always)]
-    pub(crate) fn set(&self, value: T) {
-        const { assert!(size_of::<T>() <= size_of::<usize>()) };
+    pub(crate) fn set(&self, value: u64) {
         // SAFETY: As in `get()`.
         unsafe { self.0.get().write_volatile(value) };
     }
