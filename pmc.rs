@@ -48,6 +48,7 @@ use crate::{
     smp::{
         on_cpu,
         on_each_cpu,
+        on_this_cpu,
         per_cpu,
         possible_cpus,
         CpuSet,
@@ -416,8 +417,9 @@ impl Counters {
     pub(crate) fn change(&self, job: Job) -> Result<(), (u32, Fault)> {
         let before = *self.job();
         let to = |job: Job| {
-            // SAFETY: As the caller promises; those that are online get it as an argument.
-            unsafe { *self.job.get() = job };
+            // SAFETY: As the caller promises; those that are online get it as an argument. Nor does the last CPU
+            // sleep and wake up halfway: its interrupts are off.
+            on_this_cpu(|_| unsafe { *self.job.get() = job });
             possible_cpus().try_for_each(|number| {
                 on_cpu(number, |cpu| self.reprogram(&job, cpu))
                     .unwrap_or(Ok(()))
