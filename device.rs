@@ -13,7 +13,8 @@ use kernel::{
     fs::{
         file::flags::O_NONBLOCK,
         File,
-        Kiocb, //
+        Kiocb,
+        LocalFile, //
     },
     iov::{
         IovIterDest,
@@ -134,12 +135,12 @@ fn all<'a>() -> Result<&'a Targets> {
 }
 
 /// The file that is read or written.
-fn file<'a, T>(kiocb: &Kiocb<'a, T>) -> &'a File
+fn file<'a, T>(kiocb: &Kiocb<'a, T>) -> &'a LocalFile
 where
     T: kernel::types::ForeignOwnable,
 {
-    // SAFETY: It is open as long as it is used. Its position has a lock of its own.
-    unsafe { File::from_raw_file((*kiocb.as_raw()).ki_filp) }
+    // SAFETY: It is open as long as it is used. Who uses its position without the lock for that is this thread.
+    unsafe { LocalFile::from_raw_file((*kiocb.as_raw()).ki_filp) }
 }
 
 /// A text that grows.

@@ -8,7 +8,7 @@
 use kernel::{
     bindings,
     error::to_result,
-    fs::File,
+    fs::LocalFile,
     prelude::*,
     task::{
         Kuid,
@@ -32,7 +32,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// The current task, which uses `file`. An open file may have been passed on: so both it and who
     /// has opened it must have a right.
-    pub(crate) fn of(file: &File) -> Self {
+    pub(crate) fn of(file: &LocalFile) -> Self {
         let uid = Kuid::current_euid();
         Self {
             privileged: is_capable(Some(file)) && is_capable(None),
@@ -94,7 +94,7 @@ impl Drop for NoExec<'_> {
 }
 
 /// Whether the opener of `file`, or the current task, may watch the whole system's performance.
-fn is_capable(file: Option<&File>) -> bool {
+fn is_capable(file: Option<&LocalFile>) -> bool {
     [bindings::CAP_PERFMON, bindings::CAP_SYS_ADMIN]
         .into_iter()
         .any(|capability| {
