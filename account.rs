@@ -330,10 +330,12 @@ impl Accounts {
         }
     }
 
-    /// All of them; the table's lock must be held for as long as they are used.
+    /// All of them; the table's lock must be held for as long as they are used. A hook needs none where threads
+    /// have no accounts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Account> {
         let follow = |link: &Atomic<*mut Account>| {
-            // SAFETY: By the invariant; who holds the table's lock is the only one to remove some.
+            // SAFETY: By the invariant; who holds the table's lock is the only one to remove some, and those that
+            // are no threads' stay until no hook uses them.
             unsafe { link.load(Acquire).as_ref() }
         };
         core::iter::successors(follow(&self.0), move |account| follow(&account.next))
@@ -371,7 +373,7 @@ pub(crate) struct Chain(*mut Account);
 impl Chain {
     /// They.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Account> {
-        // SAFETY: They were a list's, which has given them to this chain.
+        // SAFETY: They were a list's, which has given them to this chain; `free()` takes it.
         let follow = |account: *mut Account| unsafe { account.as_ref() };
         core::iter::successors(follow(self.0), move |account| {
             follow(account.next.load(Relaxed))
@@ -385,7 +387,7 @@ impl Chain {
     /// No task must be marked with them, no CPU hold a part of them, and no hook use them any more.
     pub(crate) unsafe fn free(mut self) {
         while !self.0.is_null() {
-            // SAFETY: It was a list's, and nobody uses it.
+            // SAFETY: It was a list's, which has leaked it, and as the caller promises nobody uses it.
             let account = unsafe { KBox::from_raw(self.0) };
             self.0 = account.next.load(Relaxed);
         }

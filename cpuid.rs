@@ -58,7 +58,7 @@ pub(crate) struct Pmu {
 const KNOWN: u32 = (1 << ARCHITECTURAL.len()) - 1;
 
 impl Pmu {
-    /// Asks this CPU.
+    /// Asks this CPU, which must remain the same meanwhile for an answer that is of one.
     pub(crate) fn detect() -> Result<Self, Missing> {
         // SAFETY: Every x86-64 CPU has CPUID and these two leaves.
         let (vendor, features) = unsafe { (__cpuid(0), __cpuid(1)) };
@@ -70,7 +70,7 @@ impl Pmu {
         if vendor.eax < LEAF_PMU {
             return Err(Missing::NoPmu);
         }
-        // SAFETY: The leaf exists, as just checked.
+        // SAFETY: As above; the leaf exists, as just checked.
         let pmu = unsafe { __cpuid_count(LEAF_PMU, 0) };
 
         Self::from_leaf(pmu, features.ecx & PDCM != 0)

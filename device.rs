@@ -47,7 +47,10 @@ use crate::{
     pid::Name,
     refusal::refuse,
     rights::Caller,
-    smp::CpuSet,
+    smp::{
+        on_this_cpu,
+        CpuSet, //
+    },
     target::{
         State,
         Target, //
@@ -171,7 +174,7 @@ struct Abilities;
 
 impl fmt::Display for Abilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ok(pmu) = Pmu::detect() else {
+        let Ok(pmu) = on_this_cpu(|_| Pmu::detect()) else {
             return f.write_str("counters=0 fixed=0 absent=none");
         };
         write!(

@@ -72,6 +72,7 @@ pub(crate) fn end(cpu: &ThisCpu) -> bool {
 /// What was counted since the last time, for those who have left. `None` if somebody else must have set
 /// the counter back.
 pub(crate) fn take(cpu: &ThisCpu) -> Option<u64> {
+    // Nothing comes in between: PMIs do not touch it.
     let sum = SUM::get(cpu);
     SUM::set(0, cpu);
     ((sum as i64) >= 0).then_some(sum)

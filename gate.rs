@@ -46,7 +46,7 @@ pub(crate) fn open(cpu: &ThisCpu) {
 /// Closes this CPU's gate.
 #[inline(always)]
 pub(crate) fn close(cpu: &ThisCpu) {
-    // SAFETY: As above; all of them take 0.
+    // SAFETY: As above; whatever is one takes 0.
     unsafe { Msr::at(ADDRESS::get(cpu)).write(0, cpu) };
 }
 

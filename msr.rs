@@ -171,7 +171,7 @@ impl Msr {
         self.0
     }
 
-    /// Reads a register that may not be there.
+    /// Reads a register that may not be there. Not from NMIs, which the return from a #GP would let in.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Msr {
         }
     }
 
-    /// Writes a register that may not be there, or may not take `value`.
+    /// Writes a register that may not be there, or may not take `value`. Not from NMIs, as above.
     ///
     /// # Errors
     ///

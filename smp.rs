@@ -196,8 +196,9 @@ impl NmiCell {
 
 /// Defines a word of which each CPU has its own, as a type with functions for all that is done to it.
 ///
-/// It is what `DEFINE_PER_CPU()` makes, found by the CPU's GS base: an access is one instruction, which a
-/// context switch can afford, where an array takes several and an `Atomic` a call.
+/// It is what `DEFINE_PER_CPU()` makes, found by the CPU's GS base. No other CPU gets at it, and an access is
+/// one instruction: to an NMI it is done or not begun, and a context switch can afford it, where an array
+/// takes several and an `Atomic` a call.
 ///
 /// C header: [`include/linux/percpu-defs.h`](srctree/include/linux/percpu-defs.h)
 macro_rules! per_cpu {

@@ -431,7 +431,7 @@ pub(crate) fn slot() -> &'static Slot<Targets> {
 /// A target has exited, or has accounts of too many ended threads: tidies up as soon as that may sleep.
 /// For hooks.
 pub(crate) fn tidy_soon() {
-    // SAFETY: Nobody is followed any more when the slot is emptied.
+    // SAFETY: When the slot is emptied nobody is followed any more, and the last hook is over.
     if let Some(targets) = unsafe { slot().share() } {
         // SAFETY: It is there for good. The one that `workqueue::system()` gives warns of its use.
         let queue = unsafe { workqueue::Queue::from_raw(bindings::system_dfl_wq) };
