@@ -38,7 +38,7 @@ help:
 ##   make exact       that suite alone: programs of known length on every PMU; the table is in build/exact.json as well
 ##   make shell       a guest with everything in it to play with (Ctrl-A x ends it)
 ##   make run CMD='...'   boot the guest, run the shell command in it as root, print its output
-##   make check       formatting, lints and patches
+##   make check       formatting, lints, patches, and whether docs/unsafe.md has all unsafe code
 ##   make bench       what counting costs, with the module and with perf: a table, build/bench.json, build/bench.svg
 ##   make bench-vpmu  what the emulated PMU costs
 ##   make times       how long the steps and the boot take, how large the guest is, what the emulated PMU costs; build/times.json
