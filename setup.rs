@@ -495,9 +495,9 @@ impl Plan {
         for place in places.iter() {
             // A CPU may do some rounds in a cycle, but not many; and not even what may come in
             // between, an NMI or firmware, takes ten million.
-            match msr::counter(place, self.full_width).try_read(cpu) {
-                Ok(100..10_000_000) => {}
-                counted => return Err(Fault::Implausible(counted.unwrap_or(0))),
+            match read(msr::counter(place, self.full_width), cpu)? {
+                100..10_000_000 => {}
+                counted => return Err(Fault::Implausible(counted)),
             }
         }
         Ok(())
