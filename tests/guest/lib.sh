@@ -305,6 +305,167 @@ long() {
 	if [ "$(setting stress '')" ]; then echo "$1"; else echo "$2"; fi
 }
 
+# --- Under load -------------------------------------------------------------------------------------------------------
+
+# draw MOST: sets "drawn" to a number below that, by "seed", which it changes.
+draw() {
+	seed=$(((seed * 1103515245 + 12345) % 2147483648)) drawn=$((seed / 65536 % $1))
+}
+
+# begin OPTIONS PROGRAM ARGUMENTS...: one more target on the device, which has stopped itself; finish ends it. Sets id and pid.
+begun=/tmp/begun
+begin() {
+	parameters=$1
+	shift
+	start "$@"
+	# shellcheck disable=SC2086 # several
+	add "$pid" event=instructions:u,cycles:u $parameters
+	echo "$id $pid $(truth "$@") $*" >>$begun
+}
+
+# go: those that have begun go on.
+go() {
+	# shellcheck disable=SC2046 # several
+	kill -CONT $(cut -d ' ' -f 2 $begun)
+}
+
+# finish: waits for those that have begun, each of which has counted exactly, and removes them.
+finish() {
+	while read -r id pid _ words; do
+		wait "$pid" || fail "$words has ended with $?"
+	done <$begun
+	shown state=exited disturbed=none incomplete=none >/tmp/ended
+	while read -r id pid true words; do
+		for line in "instructions:u count=$true" "cycles:u count=$((2 * true))"; do
+			grep -q "^id=$id pid=$pid tid=all .* event=$line " /tmp/ended || fail "$words has not $line:" "$(shown id="$id")"
+		done
+		ordered remove id="$id"
+	done <$begun
+	rm $begun
+}
+
+# cycle_cpus: all CPUs but the first go and come, one after the other; counted in "gone".
+cycle_cpus() {
+	for cpu in /sys/devices/system/cpu/cpu[1-9]*; do
+		echo 0 >"$cpu/online"
+		echo 1 >"$cpu/online"
+		gone=$((gone + 1))
+	done
+}
+
+# race DELAY PROGRAM ARGUMENTS...: counted from its start, and unloaded so many microseconds later: there is one line, whether it
+# has ended by then or not; those that have not are counted in "still".
+race() {
+	delay=$1
+	shift
+	start "$@"
+	insmod "$module" pid="$pid" kernel=N event=$INSTRUCTIONS n=10007
+	kill -CONT "$pid"
+	usleep "$delay"
+	rmmod pmu_count
+	wait "$pid"
+	equal lines "$(log_of "$pid" | wc -l)" 1
+	parse "$(log_of "$pid")"
+	if [ "$rest" ]; then
+		still=$((still + 1))
+		[ "$count" -le "$(truth "$@")" ] || fail "too many: $line"
+	else
+		equal 'the count of a process that has ended' "$count" "$(truth "$@")"
+	fi
+}
+
+# ticked FILE WORD...: the sum of these words of the file that is the input of "ticks".
+ticked() {
+	file=$1
+	shift
+	od -A n -t u8 -v -w8 "$file" | awk -v words=" $* " 'index(words, " " (NR - 1) " ") { sum += $1 } END { printf "%.0f", sum }'
+}
+
+# victim FILE: starts one that the OOM killer takes first; what it has done is noted in the file. Sets pid.
+victim() {
+	dd if=/dev/zero of="$1" bs=4096 count=1 2>/dev/null
+	(
+		echo 1000 >/proc/self/oom_score_adj
+		exec ticks 2 1 <>"$1"
+	) &
+	pid=$!
+	wait_for_state "$pid" T
+}
+
+# died FILE PID COUNT: the victim was killed, and has counted what it did: two instructions for each that its threads have added, the
+# last of each maybe not noted yet, and as many as its head says to make them.
+died() {
+	status=0
+	wait "$2" || status=$?
+	equal 'the end of a victim' $status 137
+	least=$((2 * $(ticked "$1" 0 1 3)))
+	echo "killed: $3 instructions, $least noted"
+	case $(($3 - least)) in
+	-[1-3] | [0-9] | [12][0-9] | 3[0-5]) ;;
+	*) fail "$3 is not what it has done" ;;
+	esac
+}
+
+# hog: takes memory until the OOM killer ends it, which takes victims first. Sets hog.
+hog() {
+	echo 1 >/proc/sys/vm/overcommit_memory
+	echo 0 >/proc/sys/vm/oom_dump_tasks
+	(
+		echo 0 >/proc/self/oom_score_adj
+		exec dd if=/dev/zero of=/dev/null bs=1G count=1 2>/dev/null
+	) &
+	hog=$!
+}
+
+# put_log_away: where much is said, for the log holds only so much. "run" looks for complaints there, too.
+log=/tmp/log
+put_log_away() {
+	dmesg -c >>$log
+}
+
+# forget_oom: the same without what the OOM killer has said, which looks like a complaint: each of its reports has one stack, and
+# so has it when one that it kills cannot have any more. Sets reports.
+forget_oom() {
+	dmesg -c >/tmp/oom
+	reports=$(grep -c ' invoked oom-killer: ' /tmp/oom) || :
+	failures=$(grep -c '\] dd: page allocation failure: ' /tmp/oom) || :
+	equal "stacks in the kernel's log" "$(grep -c 'Call Trace' /tmp/oom)" $((reports + failures))
+	grep -v 'Call Trace' /tmp/oom >>$log || :
+}
+
+# footprint FILE: notes what the kernel holds, when it has given back what it can.
+footprint() {
+	usleep 300000
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '/^(MemAvailable|SUnreclaim|KernelStack|Percpu|VmallocUsed):/ { sub(/:/, ""); print $1, $2 }' /proc/meminfo >"$1"
+	printf '%s\n' "zombies $(grep -l '^State:.*Z' /proc/[0-9]*/status 2>/dev/null | wc -l)" >>"$1"
+}
+
+# no_leak FILE KB: the kernel holds no more than it did when that was noted, but for so much in slabs, whose objects come to lie
+# otherwise, some stacks and mappings that are kept for the next one, and what is free, which is known less well. Where kmemleak is,
+# freed memory is kept for long: that tells.
+no_leak() {
+	if [ -e /sys/kernel/debug/kmemleak ]; then
+		# It tells of what it has missed twice, and of nothing young.
+		for _ in 1 2; do
+			sleep 6
+			echo scan >/sys/kernel/debug/kmemleak
+		done
+		! grep -B 30 pmu_count /sys/kernel/debug/kmemleak || fail 'it has leaked memory'
+		return
+	fi
+	footprint /tmp/now
+	awk -v slabs="$2" '
+		BEGIN { may["SUnreclaim"] = slabs; may["KernelStack"] = may["VmallocUsed"] = 64; may["MemAvailable"] = 16384 }
+		NR == FNR { before[$1] = $2; next }
+		{
+			more = $1 == "MemAvailable" ? before[$1] - $2 : $2 - before[$1]
+			printf "%s %+d; ", $1, $2 - before[$1]
+			leak += more > may[$1]
+		}
+		END { print "in kB"; exit leak > 0 }' "$1" /tmp/now || fail 'it has leaked: see the line above'
+}
+
 # --- The monitor ------------------------------------------------------------------------------------------------------
 
 # monitor COMMAND: has QEMU's monitor (HMP) carry it out, and prints what it says. The command that follows it prints a number
