@@ -2,61 +2,21 @@
 /*
  * malformed NUMBER SEED PID: gives the device so many commands that are not
  * commands. Each has one fault, in what would else be a command to count the
- * process PID. Each must be refused with the error that its fault has, and change
- * nothing of what the device shows.
+ * process PID; or it is not all in memory. It is written as a whole, in pieces,
+ * at some offset. Each must be refused with the error that its fault has, after
+ * one line of the log at most, and change nothing of what the device shows.
  *
  * The same seed gives the same commands. The last words that it prints are the
- * number of commands, or of the one that went wrong.
+ * number of commands, and of those for which the module has a line.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "hostile.h"
+#include <sys/uio.h>
 
 #define LONGEST	1023
-#define ROOM	(3 * LONGEST)
 
-static uint64_t state;
-static char command[ROOM], before[1 << 16], after[1 << 16];
-static size_t length;
+static char before[1 << 16], after[1 << 16];
 static ssize_t shown;
 static int device, pid;
-
-/* A random number below \most, by the generator xorshift64*. */
-static unsigned int below(unsigned int most)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (state * 0x2545f4914f6cdd1d >> 33) % most;
-}
-
-#define ONE_OF(list) ((list)[below(sizeof(list) / sizeof(*(list)))])
-
-static void put(const char *bytes, size_t size)
-{
-	if (length + size > ROOM)
-		abort();
-	memcpy(command + length, bytes, size);
-	length += size;
-}
-
-__attribute__((format(printf, 1, 2)))
-static void say(const char *format, ...)
-{
-	char words[ROOM];
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(words, sizeof(words), format, list);
-	va_end(list);
-	put(words, strlen(words));
-}
 
 static void blank(void)
 {
@@ -105,7 +65,7 @@ static void others(const char *not)
 __attribute__((format(printf, 2, 3)))
 static void add(const char *key, const char *format, ...)
 {
-	char words[ROOM];
+	char words[3 * LONGEST];
 	va_list list;
 
 	va_start(list, format);
@@ -281,7 +241,7 @@ static int no_mode(void)
 
 static int too_many_events(void)
 {
-	char list[ROOM];
+	char list[3 * LONGEST];
 	int i, more = 17 + below(20);
 
 	*list = '\0';
@@ -295,30 +255,35 @@ static int bad_n(void)
 {
 	static const char *const values[] = {
 		"", "1", "-1", "-100000", "+200000", "0x", "0xg", "many", "1e6", "281474976710656", "0xffffffffffffffff",
-		"18446744073709551616", "18446744073709651616", "200000,", "200000 200000",
+		"18446744073709551616", "18446744073709651616", "200000,", "200000 200000", "140737488355329", "0x800000000001",
 	};
+	/* Of what these count: one less than the least, one more than the most. */
+	static const char *const bounds[] = { "99999", "99999 user=0", "1 kernel=0", "140737488355329 kernel=0" };
 
-	add("n", "n=%s", ONE_OF(values));
+	if (below(4))
+		add("n", "n=%s", ONE_OF(values));
+	else
+		say("add pid=%d n=%s", pid, ONE_OF(bounds));
 	return EINVAL;
 }
 
 /* NUL, line breaks and what is no ASCII, somewhere in a command. */
 static int bad_byte(void)
 {
-	static const char bytes[] = { 0, '\n', '\r', '\v', '\f', 1, 27, 127, (char)0x80, (char)0xa0, (char)0xc3, (char)0xff };
+	static const char bytes[] = { 0, '\n', '\r', '\v', '\f', 1, 27, 127, (char)0x80, (char)0xa0, (char)0xc0, (char)0xc3, (char)0xed, (char)0xff };
 	char byte = ONE_OF(bytes);
 	size_t where;
 
 	add("", "user=1");
 	/* At the end a line break is allowed. */
 	where = below(length - 1);
-	command[where] = byte;
+	input[where] = byte;
 	return EINVAL;
 }
 
 static int too_long(void)
 {
-	size_t i, more = LONGEST + 1 + below(LONGEST);
+	size_t i, more = LONGEST + 1 + below(2) * below(LONGEST);
 
 	add("", "user=1");
 	for (i = length; i < more; i++)
@@ -378,22 +343,62 @@ static ssize_t look(char *to, size_t size)
 	return all;
 }
 
-static void tell(long turn, const char *what)
+/* So many pieces, the last of which reaches to the end; empty ones are among them. */
+static ssize_t write_pieces(char *bytes)
 {
-	size_t i;
+	struct iovec pieces[8];
+	int i, number = 1 + below(8);
+	size_t from = 0;
 
-	printf("%s: '", what);
-	for (i = 0; i < length; i++)
-		printf(command[i] >= ' ' && command[i] < 127 ? "%c" : "\\x%02x", (unsigned char)command[i]);
-	printf("', number %ld\n", turn);
-	exit(1);
+	for (i = 0; i < number; i++) {
+		pieces[i].iov_base = bytes + from;
+		pieces[i].iov_len = i < number - 1 ? below(length - from + 1) : length - from;
+		from += pieces[i].iov_len;
+	}
+	return writev(device, pieces, number);
+}
+
+/* Writes the command in one way or another, and corrects what is expected of it where there is more wrong. */
+static ssize_t give(int *expected)
+{
+	static const size_t sizes[] = { 1UL << 31, (1UL << 31) + 1, (1UL << 32) + 9, 1UL << 40, 1UL << 63, -1UL };
+	size_t size, lacks;
+
+	switch (below(16)) {
+	case 0:
+		return pwrite(device, input, length, (uint64_t)below(1 << 30) << below(33));
+	case 1 ... 3:
+		return write_pieces(input);
+	case 4:
+		/* What is behind its end is not looked at. */
+		return write(device, memcpy(edge() - length, input, length), length);
+	case 5:
+		/* What lacks is looked at, if so much of it is. */
+		lacks = 1 + below(length);
+		if (length - lacks <= LONGEST)
+			*expected = EFAULT;
+		memcpy(edge() - (length - lacks), input, length - lacks);
+		return below(2) ? write(device, edge() - (length - lacks), length) : write_pieces(edge() - (length - lacks));
+	case 6:
+		*expected = EFAULT;
+		return write(device, below(2) ? NULL : edge(), length);
+	case 7:
+		*expected = EINVAL;
+		return write(device, below(2) ? input : edge(), 0);
+	case 8:
+		size = ONE_OF(sizes);
+		*expected = size >> 62 ? EFAULT : E2BIG;
+		return write(device, input, size);
+	default:
+		return write(device, input, length);
+	}
 }
 
 int main(int argc, char **argv)
 {
-	char what[100];
-	int expected, got;
-	long turn, turns;
+	int expected, got, lines;
+	long turns, reasons = 0;
+	const char *line;
 	ssize_t now;
 
 	if (argc != 4) {
@@ -408,19 +413,23 @@ int main(int argc, char **argv)
 		perror("/dev/pmu_count");
 		return 1;
 	}
+	open_log();
 	shown = look(before, sizeof(before));
 	for (turn = 0; turn < turns; turn++) {
 		length = 0;
 		expected = ONE_OF(faults)();
-		got = write(device, command, length) < 0 ? errno : 0;
-		if (got != expected) {
-			snprintf(what, sizeof(what), "%s instead of %s", got ? strerrorname_np(got) : "done", strerrorname_np(expected));
-			tell(turn, what);
-		}
+		got = give(&expected) < 0 ? errno : 0;
+		if (got != expected)
+			wrong("%s instead of %s", got ? strerrorname_np(got) : "done", strerrorname_np(expected));
+		reasons += expected != EFAULT;
+		for (lines = 0; (line = next_line());)
+			lines += !strstr(line, " callbacks suppressed");
+		if (lines > 1)
+			wrong("%d lines", lines);
 		now = look(after, sizeof(after));
 		if (now != shown || memcmp(before, after, now))
-			tell(turn, "it has changed something");
+			wrong("it has changed something");
 	}
-	printf("%ld\n", turns);
+	printf("%ld %ld\n", turns, reasons);
 	return 0;
 }
