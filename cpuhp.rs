@@ -19,6 +19,7 @@ use kernel::{
 };
 
 use crate::{
+    refusal::refuse_taken,
     slot::{
         Filled,
         Slot, //
@@ -56,11 +57,6 @@ pub(crate) trait Callbacks: Send + Sync + Sized + 'static {
     /// Called on each CPU that goes offline, when all tasks have left it, and on all when the
     /// registration ends.
     fn dying(&self, cpu: &ThisCpu);
-}
-
-/// Says that another module has what our kernel patch offers to one.
-pub(crate) fn lament_taken() {
-    pr_err!("the scheduler hooks are taken: unload the module that has them\n");
 }
 
 /// No CPU comes or goes while it exists.
@@ -116,7 +112,7 @@ impl<T: Callbacks> Registration<T> {
                     false,
                 )
             })
-            .inspect_err(|_| lament_taken())
+            .map_err(refuse_taken)
         });
         if registered.is_err() {
             on_each_cpu(|cpu| callbacks.dying(cpu));

@@ -24,8 +24,10 @@ use crate::{
     refusal::{
         self,
         lament_cpu,
+        may_tell,
         refuse,
-        refuse_cpu, //
+        refuse_cpu,
+        refuse_taken, //
     },
     sched_hook,
     setup::{
@@ -78,7 +80,7 @@ impl Pmu {
             true => sched_hook::Registration::new::<Free>(),
             false => sched_hook::Registration::new::<Gated>(),
         }
-        .inspect_err(|_| cpuhp::lament_taken())?;
+        .map_err(refuse_taken)?;
         let cpus = cpuhp::Registration::new(counters.clone())?;
         let power = KBox::pin_init(power::Registration::new(counters.clone()), GFP_KERNEL)?;
         let trace = KBox::pin_init(msr_trace::Registration::new(counters), GFP_KERNEL)?;
@@ -245,7 +247,7 @@ impl msr_trace::Observer for Counters {
 
 /// Says that somebody's counter was taken.
 fn tell_taken(cpu: &ThisCpu, taken: Option<u8>) {
-    if let Some(counter) = taken.map(refusal::Counter) {
+    if let Some(counter) = taken.map(refusal::Counter).filter(|_| may_tell()) {
         pr_warn!(
             "CPU {}: {counter} was running: taken over (force=1)\n",
             cpu.index()

@@ -2,9 +2,14 @@
 
 //! What the user is told when something cannot be: one line that says how to mend it, and an errno.
 
+#[cfg(CONFIG_DEBUG_SPINLOCK)]
+use core::ptr::without_provenance_mut;
+
 use kernel::{
+    bindings,
     fmt,
-    prelude::*, //
+    prelude::*,
+    types::Opaque, //
 };
 
 use crate::{
@@ -13,10 +18,56 @@ use crate::{
     smp::ThisCpu, //
 };
 
-/// Prints a reason that a user can mend, and gives the error back.
+/// The most lines in [`INTERVAL`]: more than anybody types, or a script that looks for each.
+const BURST: c_int = 100;
+/// In jiffies: 5 s.
+const INTERVAL: c_int = 5 * bindings::HZ as c_int;
+
+/// What keeps lines that anybody can cause who may write to the device from flooding the log.
+///
+/// C header: [`include/linux/ratelimit_types.h`](srctree/include/linux/ratelimit_types.h)
+struct Limit(Opaque<bindings::ratelimit_state>);
+
+// SAFETY: It has a lock of its own.
+unsafe impl Sync for Limit {}
+
+/// That of this load of the module.
+static LIMIT: Limit = Limit(Opaque::new(bindings::ratelimit_state {
+    lock: bindings::raw_spinlock_t {
+        #[cfg(CONFIG_DEBUG_SPINLOCK)]
+        magic: bindings::SPINLOCK_MAGIC,
+        #[cfg(CONFIG_DEBUG_SPINLOCK)]
+        owner_cpu: c_uint::MAX,
+        #[cfg(CONFIG_DEBUG_SPINLOCK)]
+        owner: without_provenance_mut(usize::MAX),
+        ..pin_init::zeroed()
+    },
+    interval: INTERVAL,
+    burst: BURST,
+    ..pin_init::zeroed()
+}));
+
+/// Whether there may be one more such line. The first that may be after some that might not says how
+/// many these were.
+pub(crate) fn may_tell() -> bool {
+    // SAFETY: It is as RATELIMIT_STATE_INIT() makes it, and the name is there for good.
+    unsafe { bindings::___ratelimit(LIMIT.0.get(), c"pmu_count".as_char_ptr()) != 0 }
+}
+
+/// Prints a reason that a user can mend, if there were not too many, and gives the error back.
 pub(crate) fn refuse(error: Error, reason: fmt::Arguments<'_>) -> Error {
-    pr_err!("{reason}\n");
+    if may_tell() {
+        pr_err!("{reason}\n");
+    }
     error
+}
+
+/// The same where another module has what our kernel patch offers to one.
+pub(crate) fn refuse_taken(error: Error) -> Error {
+    refuse(
+        error,
+        fmt!("the scheduler hooks are taken: unload the module that has them"),
+    )
 }
 
 /// Prints why the CPU of this number cannot count what it has to, and gives the errno.
