@@ -19,3 +19,8 @@ mod cpuid;
 mod event;
 #[path = "../../placement.rs"]
 mod placement;
+
+#[cfg(test)]
+mod judge;
+#[cfg(test)]
+mod random;
