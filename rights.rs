@@ -7,6 +7,8 @@
 
 use kernel::{
     bindings,
+    cred::Credential,
+    current,
     error::to_result,
     fs::LocalFile,
     prelude::*,
@@ -20,12 +22,13 @@ use kernel::{
 use crate::target::Terms;
 
 /// Who asks, now.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// On whose behalf.
     pub(crate) uid: Kuid,
     /// Whether any task may be counted, in any mode, and any target seen.
     pub(crate) privileged: bool,
-    /// Whether the one who opened the device and the one who uses it now are the same user.
+    /// Whether that is who has opened the device, with no more rights than then.
     alone: bool,
 }
 
@@ -33,11 +36,12 @@ impl Caller {
     /// The current task, which uses `file`. An open file may have been passed on: so both it and who
     /// has opened it must have a right.
     pub(crate) fn of(file: &LocalFile) -> Self {
-        let uid = Kuid::current_euid();
+        // SAFETY: Its credentials stay as they are, as it does nothing else meanwhile.
+        let own = unsafe { Credential::from_ptr((*current!().as_ptr()).cred) };
         Self {
             privileged: is_capable(Some(file)) && is_capable(None),
-            alone: file.cred().euid() == uid,
-            uid,
+            alone: has_no_more(own, file.cred()),
+            uid: own.euid(),
         }
     }
 
@@ -50,9 +54,10 @@ impl Caller {
         }
     }
 
-    /// Whether a target may be seen and commanded: by who may count anything, and by who asked for it.
+    /// Whether a target may be seen and commanded: by who may count anything, and by who asked for it, if
+    /// he could not have asked for more.
     pub(crate) fn may_use(&self, terms: &Terms) -> bool {
-        self.privileged || self.alone && self.uid == terms.owner
+        self.privileged || self.alone && self.uid == terms.owner && !terms.privileged
     }
 
     /// Whether `task`, and with it the other threads of its process, may be counted in user mode, by perf's
@@ -91,6 +96,22 @@ impl Drop for NoExec<'_> {
         // SAFETY: It was locked by `new()`, in the same task, as the value cannot be sent elsewhere.
         unsafe { bindings::up_read(exec_lock(self.0)) };
     }
+}
+
+/// Whether who has `own` is the same user as who has `other`, and may do no more: a program that got
+/// rights when it was started must not use them in what somebody has it print, into a file of his.
+fn has_no_more(own: &Credential, other: &Credential) -> bool {
+    let of = |cred: &Credential| {
+        let cred = cred.as_ptr();
+        // SAFETY: They are credentials, of which these do not change.
+        unsafe { ((*cred).user_ns, (*cred).cap_permitted.val, (*cred).egid.val) }
+    };
+    let ((own_ns, own_caps, own_egid), (ns, caps, egid)) = (of(own), of(other));
+    let more = match own_ns == ns {
+        true => own_caps & !caps,
+        false => own_caps,
+    };
+    own.euid() == other.euid() && own_egid == egid && more == 0
 }
 
 /// Whether the opener of `file`, or the current task, may watch the whole system's performance.

@@ -481,19 +481,12 @@ impl Targets {
     ///
     /// As for [`Targets::execute`].
     pub(crate) fn add(&self, request: &Request, caller: &Caller, told: bool) -> Result {
-        let mut table = self.table.lock();
         let pid = request.pid;
-
-        if table.entries.len() >= self.limits.targets {
-            return Err(refuse(
-                ENOSPC,
-                fmt!("there are {} targets, which is the most: remove one, or load the module with targets=<more>", self.limits.targets),
-            ));
-        }
         let named = PidRef::find(pid)
             .and_then(|pid| pid.task(false))
             .ok_or_else(|| refuse(ESRCH, fmt!("pid={pid}: there is no such process")))?;
-        // Until it is followed: from then on it is told of.
+        // Until it is followed: from then on it is told of. An exec can take as long as who does it likes,
+        // so that the table is not locked yet.
         let _same = match caller.privileged {
             true => None,
             false => Some(NoExec::new(&named)?),
@@ -502,6 +495,13 @@ impl Targets {
             return Err(refuse(
                 EPERM,
                 fmt!("pid={pid}: it is not yours to count: that takes CAP_PERFMON, and one who has opened the device with it"),
+            ));
+        }
+        let mut table = self.table.lock();
+        if table.entries.len() >= self.limits.targets {
+            return Err(refuse(
+                ENOSPC,
+                fmt!("there are {} targets, which is the most: remove one, or load the module with targets=<more>", self.limits.targets),
             ));
         }
         let mut slots = table.slots;
