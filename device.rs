@@ -68,9 +68,9 @@ const VERSION: u32 = 1;
 /// An open device.
 #[pin_data]
 pub(crate) struct Device {
-    /// What the read at offset 0 saw.
+    /// What the read at offset 0 saw, and whose it was.
     #[pin]
-    seen: Mutex<KVVec<u8>>,
+    seen: Mutex<(KVVec<u8>, Option<Caller>)>,
 }
 
 impl Device {
@@ -92,7 +92,7 @@ impl MiscDevice for Device {
     fn open(_: &File, _: &MiscDeviceRegistration<Self>) -> Result<Self::Ptr> {
         KBox::pin_init(
             try_pin_init!(Self {
-                seen <- new_mutex!(KVVec::new()),
+                seen <- new_mutex!((KVVec::new(), None)),
             }),
             GFP_KERNEL,
         )
@@ -100,13 +100,19 @@ impl MiscDevice for Device {
 
     fn read_iter(mut kiocb: Kiocb<'_, Self::Ptr>, iov: &mut IovIterDest<'_>) -> Result<usize> {
         let device = kiocb.file();
+        let caller = Caller::of(file(&kiocb));
         let mut seen = device.seen.lock();
         if kiocb.ki_pos() == 0 {
-            *seen = report(&Caller::of(file(&kiocb)))?;
+            *seen = (report(&caller)?, Some(caller));
+        }
+        let (seen, reader) = &*seen;
+        // The file may have been passed on meanwhile, to one who may not see as much.
+        if reader.is_some_and(|reader| reader != caller) {
+            return Err(EPERM);
         }
         let wanted = iov.len();
         let before = kiocb.ki_pos();
-        let read = iov.simple_read_from_buffer(kiocb.ki_pos_mut(), &seen)?;
+        let read = iov.simple_read_from_buffer(kiocb.ki_pos_mut(), seen)?;
         // That takes a bad address for the end.
         match read == 0 && wanted > 0 && usize::try_from(before)? < seen.len() {
             true => Err(EFAULT),
