@@ -17,7 +17,7 @@ const N_MIN_USER: u64 = 2;
 /// What a PMI executes counts then: some 500 instructions, which take thousands of cycles on
 /// hardware, and some events count several times in a cycle. Were N near that, the next PMI would
 /// follow before the last returned, for ever; with this it is a small part of each period.
-const N_MIN_KERNEL: u64 = 100_000;
+pub(crate) const N_MIN_KERNEL: u64 = 100_000;
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -36,6 +36,7 @@ use crate::{
         Request,
         Which, //
     },
+    counter::N_MIN_KERNEL,
     pid::{
         process,
         Name,
@@ -69,6 +70,9 @@ use crate::{
         Terms, //
     },
 };
+
+/// One part in so many of all targets may be a user's without rights.
+const UNPRIVILEGED_SHARE: usize = 4;
 
 /// What the module was loaded with.
 #[derive(Clone, Copy)]
@@ -338,6 +342,12 @@ impl Table {
         }
     }
 
+    /// What the caller may see and command.
+    fn used_by<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Entry> {
+        let entries = self.entries.iter();
+        entries.filter(|entry| caller.may_use(&entry.target.terms))
+    }
+
     /// The entry that is meant and that the caller may use: one that runs before one that has exited,
     /// then the youngest.
     ///
@@ -497,11 +507,24 @@ impl Targets {
                 fmt!("pid={pid}: it is not yours to count: that takes CAP_PERFMON, and one who has opened the device with it"),
             ));
         }
+        if !caller.privileged && (1..N_MIN_KERNEL).contains(&request.n) {
+            return Err(refuse(
+                EPERM,
+                fmt!("n={}: less than {N_MIN_KERNEL} takes CAP_PERFMON, as all who count that event are interrupted so often: leave n out", request.n),
+            ));
+        }
         let mut table = self.table.lock();
         if table.entries.len() >= self.limits.targets {
             return Err(refuse(
                 ENOSPC,
                 fmt!("there are {} targets, which is the most: remove one, or load the module with targets=<more>", self.limits.targets),
+            ));
+        }
+        let share = self.limits.targets.div_ceil(UNPRIVILEGED_SHARE);
+        if !caller.privileged && table.used_by(caller).count() >= share {
+            return Err(refuse(
+                ENOSPC,
+                fmt!("you have {share} targets, which is the most without CAP_PERFMON: remove one, or load the module with targets=<more>"),
             ));
         }
         let mut slots = table.slots;
@@ -653,10 +676,7 @@ impl Targets {
     ) -> Result {
         let holders = CpuSet::new(GFP_KERNEL)?;
         let table = self.table.lock();
-        let seen = || {
-            let entries = table.entries.iter();
-            entries.filter(|entry| caller.may_use(&entry.target.terms))
-        };
+        let seen = || table.used_by(caller);
         let accounts = || seen().flat_map(|entry| entry.target.accounts.iter());
         // Before the rest: of who exits meanwhile not all may be counted.
         let mut states = KVec::new();
@@ -665,10 +685,11 @@ impl Targets {
         }
         accounts().for_each(Account::note_end);
         table.gather(accounts(), &holders);
-        seen().zip(states).try_for_each(|(entry, state)| {
+        for (entry, state) in seen().zip(states) {
             let task = || entry.followed.as_ref().map(|task| Name::of(task));
-            f(&entry.target, state, entry.target.name().or_else(task))
-        })
+            f(&entry.target, state, entry.target.name().or_else(task))?;
+        }
+        Ok(())
     }
 
     /// Gives back what those hold that have exited, and tells who waits for it.
