@@ -705,7 +705,8 @@ impl Targets {
         let mut table = self.table.lock();
         while let Some(mut entry) = table.entries.pop() {
             table.retire(&mut entry);
-            if entry.target.state() != State::Exited {
+            // The log is read by others as well: it has nothing that a user counted for himself.
+            if entry.target.state() != State::Exited && entry.target.terms.privileged {
                 entry.target.report(", still running");
             }
         }
