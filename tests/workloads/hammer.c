@@ -12,18 +12,12 @@
  * many of them were compared with the truth.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <unistd.h>
+#include "device.h"
 
 #define MOST	4	/* targets of a process at a time */
 
@@ -48,79 +42,7 @@ static struct target {
 } targets[MOST];
 
 static struct { unsigned long operations, counted, compared; } *sums;
-static uint64_t state;
-static int device, nonblocking;
-static unsigned long operations;
-static char text[1 << 18];
-
-static unsigned int below(unsigned int most)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (state * 0x2545f4914f6cdd1d >> 33) % most;
-}
-
-__attribute__((format(printf, 1, 2), noreturn))
-static void wrong(const char *format, ...)
-{
-	char line[600];
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(line, sizeof(line), format, list);
-	va_end(list);
-	printf("%s\n", line);
-	fflush(stdout);
-	_exit(1);
-}
-
-/* The errno of a command, or 0. */
-__attribute__((format(printf, 2, 3)))
-static int command(int fd, const char *format, ...)
-{
-	char words[200];
-	va_list list;
-	ssize_t done;
-
-	va_start(list, format);
-	vsnprintf(words, sizeof(words), format, list);
-	va_end(list);
-	operations++;
-	done = write(fd, words, strlen(words));
-	if (done >= 0 && done != (ssize_t)strlen(words))
-		wrong("'%s' gives %zd", words, done);
-	return done < 0 ? errno : 0;
-}
-
-static void expect(int got, int wanted, const char *what)
-{
-	if (got != wanted)
-		wrong("%s: %s instead of %s", what, got ? strerrorname_np(got) : "done", wanted ? strerrorname_np(wanted) : "done");
-}
-
-static ssize_t look(int fd)
-{
-	ssize_t all = 0, piece;
-
-	while ((piece = pread(fd, text + all, sizeof(text) - 1 - all, all)) > 0)
-		all += piece;
-	if (piece < 0)
-		wrong("a read: %s", strerrorname_np(errno));
-	text[all] = '\0';
-	operations++;
-	return all;
-}
-
-/* The target's line in what has been read. */
-static char *line_of(unsigned long id)
-{
-	char start[40], *found;
-
-	snprintf(start, sizeof(start), "\nid=%lu ", id);
-	found = strstr(text, start);
-	return found ? found + 1 : NULL;
-}
+static int nonblocking;
 
 static void read_all(void)
 {
@@ -157,9 +79,7 @@ static struct target *any(void)
 
 static void begin(struct target *t)
 {
-	int status, null, pid;
-	unsigned long id;
-	char *line;
+	int status, null;
 
 	t->program = programs + below(sizeof(programs) / sizeof(*programs));
 	t->pid = fork();
@@ -176,12 +96,7 @@ static void begin(struct target *t)
 	expect(command(device, "add pid=%d event=instructions:u,cycles:u", t->pid), 0, "add");
 	look(device);
 	t->going = t->spoilt = 0;
-	/* Ids grow: of the targets that have had this pid ours is the last. */
-	for (line = text; (line = strchr(line, '\n')) && line[1]; )
-		if (sscanf(++line, "id=%lu pid=%d ", &id, &pid) == 2 && pid == t->pid)
-			t->id = id;
-	if (!t->id)
-		wrong("the new target has no line");
+	t->id = id_of(t->pid);
 }
 
 static void go(struct target *t)
@@ -372,7 +287,7 @@ int main(int argc, char **argv)
 		if (pids[i] < 0)
 			wrong("fork");
 		if (!pids[i]) {
-			state = (strtoull(argv[3], NULL, 0) + i) * 0x9e3779b97f4a7c15 | 1;
+			seed(strtoull(argv[3], NULL, 0) + i);
 			work(strtoul(argv[2], NULL, 10));
 		}
 	}
