@@ -248,6 +248,7 @@ static void die(void)
 int main(int argc, char **argv)
 {
 	unsigned long most;
+	uint64_t first;
 	pid_t keeper = 0;
 
 	if (argc != 3 && argc != 5) {
@@ -255,7 +256,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	most = strtoul(argv[1], NULL, 10);
-	seed(strtoull(argv[2], NULL, 0));
+	first = strtoull(argv[2], NULL, 0);
 	module = argv[3];
 	parameters = module ? argv[4] : NULL;
 	shared = memfd_create("words", 0);
@@ -274,8 +275,11 @@ int main(int argc, char **argv)
 		keeper = doom(COMPUTES);
 		add(keeper, 0);
 	}
-	for (number = 1; number <= most; number++)
+	for (number = 1; number <= most; number++) {
+		/* What is drawn in one does not hang on how the last has come out. */
+		seed(first * 1000003 + number);
 		die();
+	}
 	for (kind = 0; kind < KINDS; kind++)
 		printf("%lu in %s%s", deaths[kind], kinds[kind].name, kind < KINDS - 1 ? ", " : "");
 	printf("; %lu had exited\n", finished);
