@@ -84,12 +84,13 @@ static void parameter(void)
 {
 	/* The first ones have more to be wrong with. */
 	int which = below(below(2) ? TARGETS + 1 : ALL);
-	const struct word *word = &kinds[which].words[below(kinds[which].number)];
+	const struct word *word;
 
 	if (readable && set[which] != UNSET)
 		return;
-	if (word->bad && (readable || below(2)))
-		word = kinds[which].words;
+	do
+		word = &kinds[which].words[below(kinds[which].number)];
+	while (word->bad && (readable || below(2)));
 	switch (which == PID || which == N ? below(20) : 20) {
 	case 0:
 		/* By so many zeroes it is octal. */
