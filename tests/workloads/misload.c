@@ -135,8 +135,8 @@ static void stranger(void)
 	}
 	say("x");
 	while (size--) {
-		/* No NUL, and no quote, which would reach into what follows. */
-		do byte = below(256); while (!byte || byte == '"');
+		/* No NUL, no quote, which would reach into what follows, and no n, which would be one between two blanks. */
+		do byte = below(256); while (!byte || byte == '"' || byte == 'n');
 		put(&byte, 1);
 	}
 }
