@@ -435,7 +435,7 @@ forget_oom() {
 
 # footprint FILE: notes what the kernel holds, when it has given back what it can.
 footprint() {
-	usleep 300000
+	sleep 1
 	echo 3 >/proc/sys/vm/drop_caches
 	awk '/^(MemAvailable|SUnreclaim|KernelStack|Percpu|VmallocUsed):/ { sub(/:/, ""); print $1, $2 }' /proc/meminfo >"$1"
 	printf '%s\n' "zombies $(grep -l '^State:.*Z' /proc/[0-9]*/status 2>/dev/null | wc -l)" >>"$1"
