@@ -38,6 +38,7 @@ help:
 ##   make exact       that suite alone: programs of known length on every PMU; the table is in build/exact.json as well
 ##   make shell       a guest with everything in it to play with (Ctrl-A x ends it)
 ##   make run CMD='...'   boot the guest, run the shell command in it as root, print its output
+##   make fuzz        only its fuzzer for the parsers, for a minute
 ##   make check       formatting, lints, patches, and whether docs/unsafe.md has all unsafe code
 ##   make bench       what counting costs, with the module and with perf: a table, build/bench.json, build/bench.svg
 ##   make bench-vpmu  what the emulated PMU costs
@@ -63,7 +64,7 @@ help:
 ##   BUILD=<folder>      where everything is built (default: build)
 ##   MIRROR=<URL>        Debian mirror            LINUX_SOURCE=<tarball or tree>   another kernel source
 ##   For demo, test, shell and run:
-##   VARIANT=rt|nohz|debug|kcsan   the guest's kernel: PREEMPT_RT, with nohz_full, with KASAN and all other checks, with KCSAN (not for demo)
+##   VARIANT=rt|nohz|debug|kcsan|7.2   the guest's kernel: PREEMPT_RT, with nohz_full, with KASAN and more, with KCSAN, Linux 7.2 (not for demo)
 ##   SMP=2 MEM=512       CPUs, memory in MB       CPU=<model>        QEMU's -cpu
 ##   VPMU=<properties>   of the emulated PMU, such as pmu-version=3,pmu-counters=8
 ##   ACCEL=kvm|tcg       default: kvm if it gives guests a PMU (test: tcg)   QEMU=<binary>
@@ -121,6 +122,9 @@ run: guest$(VARIANT:%=-%) qemu
 disasm: guest qemu
 	@VARIANT= exec scripts/$@
 
+fuzz: sdk
+	@exec scripts/$@
+
 bench: guest qemu pristine-kernel
 	@VARIANT= exec scripts/$@
 
@@ -133,5 +137,5 @@ check: guest qemu
 clean distclean:
 	@exec scripts/$@
 
-.PHONY: help demo test test-all stress exact shell run bench bench-vpmu times disasm check clean distclean pristine-kernel $(steps)
+.PHONY: help demo test test-all stress fuzz exact shell run bench bench-vpmu times disasm check clean distclean pristine-kernel $(steps)
 endif
