@@ -151,10 +151,10 @@ static int judged(void)
 		return EINVAL;
 	if (!pid)
 		return 0;
-	if (!get(TARGETS))
-		return ENOSPC;
 	if (pid != somebody && pid != 2)
 		return ESRCH;
+	if (!get(TARGETS))
+		return ENOSPC;
 	if (event == 0xc5 || event == 0x412e)
 		return EOPNOTSUPP;
 	if (n && (n < (get(KERNEL) ? 100000 : 2) || n > 1ULL << 47))
