@@ -66,6 +66,7 @@ static pid_t doom(int does)
 	if (pid < 0)
 		wrong("fork: %s", strerrorname_np(errno));
 	if (!pid) {
+		setpgid(0, 0);
 		dup2(shared, 0);
 		execl("/bin/doomed", "doomed", argument, NULL);
 		_exit(127);
@@ -240,8 +241,8 @@ static void die(void)
 	if (count + BEHIND < least || count > most)
 		WRONG("%" PRIu64 " instructions, and not %" PRIu64 " to %" PRIu64, count, least, most);
 	deaths[kind]++;
-	/* Orphans are ours. */
-	while (waitpid(-1, NULL, WNOHANG | __WALL) > 0)
+	/* Orphans are ours, and note in the same words what they do until they end. */
+	while (waitpid(-pid, NULL, __WALL) > 0)
 		;
 }
 
