@@ -456,7 +456,7 @@ no_leak() {
 	fi
 	footprint /tmp/now
 	awk -v slabs="$2" '
-		BEGIN { may["SUnreclaim"] = slabs; may["KernelStack"] = 64; may["VmallocUsed"] = 128; may["Percpu"] = slabs > 32 ? 128 : 0; may["MemAvailable"] = 16384 }
+		BEGIN { may["SUnreclaim"] = slabs; may["KernelStack"] = 64; may["VmallocUsed"] = 128; may["Percpu"] = slabs > 64 ? 128 : 0; may["MemAvailable"] = 16384 }
 		NR == FNR { before[$1] = $2; next }
 		{
 			more = $1 == "MemAvailable" ? before[$1] - $2 : $2 - before[$1]
@@ -488,12 +488,12 @@ rekernel() {
 	mknod /tmp/root/dev/console c 5 1
 	cat >/tmp/root/command <<-E2
 		export KEXECED=1
-		( $(cat /command) ) >/tmp/out 2>&1
+		( $(cat /command) ) >/root/out 2>&1
 		status=\$?
 		echo virtio0 >/sys/bus/virtio/drivers/virtio_console/unbind
 		echo virtio0 >/sys/bus/virtio/drivers/virtio_console/bind
 		until [ -c /dev/vport0p1 ] && [ -c /dev/vport0p3 ]; do usleep 10000; done
-		cat /tmp/out >/dev/vport0p1
+		cat /root/out >/dev/vport0p1
 		exit \$status
 	E2
 	{
