@@ -7,20 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "random.h"
 
 static int device;
 static unsigned long operations;	/* on it, so far */
-static uint64_t state;
 static char text[1 << 18];
-
-/* A number below \most, by the generator xorshift64*. */
-static inline unsigned int below(unsigned int most)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (state * 0x2545f4914f6cdd1d >> 33) % most;
-}
 
 /* Each number has a sequence of its own. */
 static inline void seed(uint64_t number)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "random.h"
 
 #define ROOM	(8 << 20)
 #define PAGE	4096
@@ -20,7 +21,6 @@
 static char input[ROOM];
 static size_t length;
 static long turn;
-static uint64_t state;
 static int kmsg;
 
 /* Ends with what is wrong, the input, and its number. */
@@ -38,15 +38,6 @@ static void wrong(const char *format, ...)
 		printf(input[i] >= ' ' && input[i] < 127 ? "%c" : "\\x%02x", (unsigned char)input[i]);
 	printf("', %zu bytes, number %ld\n", length, turn);
 	exit(1);
-}
-
-/* A random number below \most, by the generator xorshift64*. */
-static unsigned int below(unsigned int most)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (state * 0x2545f4914f6cdd1d >> 33) % most;
 }
 
 #define ONE_OF(list) ((list)[below(sizeof(list) / sizeof(*(list)))])
@@ -83,13 +74,23 @@ static char *edge(void)
 	return pages + PAGE;
 }
 
-static void open_log(void)
+/* The file, which has to be there. */
+static int opened(const char *path, int flags)
 {
-	kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (kmsg < 0 || lseek(kmsg, 0, SEEK_END) < 0) {
-		perror("/dev/kmsg");
+	int fd = open(path, flags | O_CLOEXEC);
+
+	if (fd < 0) {
+		perror(path);
 		exit(1);
 	}
+	return fd;
+}
+
+static void open_log(void)
+{
+	kmsg = opened("/dev/kmsg", O_RDONLY | O_NONBLOCK);
+	if (lseek(kmsg, 0, SEEK_END) < 0)
+		wrong("/dev/kmsg: %s", strerrorname_np(errno));
 }
 
 /* The next line of the log that begins with the module's name, without that; NULL if there is none. The kernel must not complain. */

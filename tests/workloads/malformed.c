@@ -408,11 +408,7 @@ int main(int argc, char **argv)
 	turns = atol(argv[1]);
 	state = strtoull(argv[2], NULL, 0) | 1ULL << 63;
 	pid = atoi(argv[3]);
-	device = open("/dev/pmu_count", O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (device < 0) {
-		perror("/dev/pmu_count");
-		return 1;
-	}
+	device = opened("/dev/pmu_count", O_RDWR | O_NONBLOCK);
 	open_log();
 	shown = look(before, sizeof(before));
 	for (turn = 0; turn < turns; turn++) {

@@ -266,11 +266,7 @@ int main(int argc, char **argv)
 	}
 	turns = atol(argv[1]);
 	state = strtoull(argv[2], NULL, 0) | 1ULL << 63;
-	module = open(argv[3], O_RDONLY | O_CLOEXEC);
-	if (module < 0) {
-		perror(argv[3]);
-		return 1;
-	}
+	module = opened(argv[3], O_RDONLY);
 	somebody = fork();
 	if (!somebody) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
