@@ -122,8 +122,29 @@ guests_at_once() {
 
 free_mb() { df -Pm "$BUILD" | awk 'NR == 2 { print $4 }'; }
 
-# llvm TREE: what make must be told to build with the tools that have built the kernel there.
-llvm() { ! grep -qsx CONFIG_CC_IS_CLANG=y "$1/.config" || echo LLVM=1; }
+# llvm CONFIGURATION...: what make must be told to build with the tools that such a kernel is built with.
+llvm() { ! grep -qsx CONFIG_CC_IS_CLANG=y "$@" || echo LLVM=1; }
+
+# --- Several runs that are one ----------------------------------------------------------------------------------------
+
+# part WHAT RESULTS COMMAND...: one of them. What it has looked at is in the file RESULTS then, a line "ok" or "FAILED" for each.
+# The others go on if it fails.
+failed='' results=''
+part() {
+	what=$1 from=$2
+	shift 2
+	echo "--- $what"
+	rm -f "$from"
+	"$@" || failed="$failed${failed:+, }$what"
+	results="$results $(cat "$from" 2>/dev/null || echo FAILED)"
+}
+
+# total SECONDS: the end of all, which began then.
+total() {
+	say "${0##*/}: took $(duration $(($(date +%s) - $1)))${failed:+; failed: $failed}"
+	echo "$results" | tr ' ' '\n' | awk '{ n[$1]++ } END { print n["ok"] + 0 " passed, " n["FAILED"] + 0 " failed" }'
+	[ -z "$failed" ]
+}
 
 # --- A step ---------------------------------------------------------------------------------------------------------
 #
@@ -280,16 +301,12 @@ fresh_lists() {
 	exec 6>&-
 }
 
-# unpack_source PACKAGE FOLDER: of Debian's kernel sources.
-unpack_source() {
-	echo "fetching $1"
-	rm -rf "$2" "$2.deb"
-	mkdir -p "$2" "$2.deb"
-	(cd "$2.deb" && apt-get download "$1")
-	echo "unpacking $1"
-	dpkg-deb --fsys-tarfile "$2.deb"/*.deb | tar -xO "./usr/src/$1.tar.xz" | tar -xJ --strip-components=1 -C "$2"
-	dpkg-deb -f "$2.deb"/*.deb Package Version >"$2/.source"
-	rm -r "$2.deb"
+# add_to_sdk COMMAND PACKAGE...: what is only wanted sometimes, if its command is not there yet.
+add_to_sdk() {
+	! command -v "$1" >/dev/null || return 0
+	shift
+	fresh_lists
+	apt-get -y --no-install-recommends install "$@"
 }
 
 # build_in FOLDER COMMAND...: runs a command that builds there as kbuild does, which takes a file for made if it is new. So when
