@@ -443,8 +443,10 @@ footprint() {
 
 # no_leak FILE KB: the kernel holds no more than it did when that was noted, but for so much in slabs, whose objects come to lie
 # otherwise, some stacks and mappings that are kept for the next one, per-CPU memory where many have lived at a time, who each have
-# some, and what is free, which is known less well. Where kmemleak is, freed memory is kept for long: that tells.
+# some, and what is free, which is known less well. Where kmemleak is, freed memory is kept for long: that tells. Who calls this
+# has the kernel boot with kmemleak=on.
 no_leak() {
+	grep -qw kmemleak=on /proc/cmdline || fail 'the guest has to be booted with kmemleak=on'
 	if [ -e /sys/kernel/debug/kmemleak ]; then
 		! sh /tests/leaked || fail 'it has leaked memory'
 		return
