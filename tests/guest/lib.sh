@@ -101,9 +101,15 @@ parse() {
 # attached BEFORE AFTER PROGRAM ARGUMENTS...: a run under attach; sets switches and line.
 attached() {
 	attach "$@" >/tmp/attach 2>&1 || fail "$(cat /tmp/attach)" "$(dmesg | grep pmu_count: | tail -n 1)"
-	grep -q '^status 0$' /tmp/attach || fail "$3 did not end well: $(cat /tmp/attach)"
-	switches=$(sed -n 's/^switches //p' /tmp/attach)
-	line=$(sed -n 's/^line //p' /tmp/attach)
+	status='' switches='' line=''
+	while read -r key value; do
+		case $key in
+		status) status=$value ;;
+		switches) switches=$value ;;
+		line) line=$line$value ;;
+		esac
+	done </tmp/attach
+	equal "the status of $3, of which attach says $(cat /tmp/attach)" "$status" 0
 }
 
 # count_module PARAMETERS PROGRAM ARGUMENTS...: what the module counts; sets what parse does.
@@ -175,17 +181,19 @@ log_of() {
 
 # said: all that the module has said (the kernel itself says once that a module from outside taints it).
 said() {
-	dmesg | grep 'pmu_count:' | grep -v 'taints kernel' || :
+	dmesg | sed -n '/taints kernel/d; /pmu_count:/p'
 }
 
 # complains COMMAND...: the command says "error", and one line in dmesg has the words of the pattern "words".
 complains() {
 	lines=$(said | wc -l)
 	got=$("$@" || :)
-	echo "$*: $got, $(said | tail -n 1)"
+	said >/tmp/complaints
+	complaint=$(tail -n 1 /tmp/complaints)
+	echo "$*: $got, $complaint"
 	equal "the error of '$*'" "$got" "$error"
-	equal "lines about '$*' in dmesg" $(($(said | wc -l) - lines)) 1
-	said | tail -n 1 | grep -Eqi "$words" || fail "the line about '$*' should have '$words': $(said | tail -n 1)"
+	equal "lines about '$*' in dmesg" $(($(wc -l </tmp/complaints) - lines)) 1
+	echo "$complaint" | grep -Eqi "$words" || fail "the line about '$*' should have '$words': $complaint"
 }
 
 # loading PARAMETERS...: what a try to load the module says.
