@@ -334,7 +334,32 @@ build_in() {
 	return $failed
 }
 
-# patch_tree TREE FOLDER: makes TREE what it was when unpacked, and the patches of FOLDER applied to that, whatever was
+# unpack_source PACKAGE FOLDER: what is in that package of kernel source.
+unpack_source() {
+	echo "fetching $1"
+	rm -rf "$2" "$2.deb"
+	mkdir "$2" "$2.deb"
+	(cd "$2.deb" && apt-get download "$1")
+	echo "unpacking $1"
+	dpkg-deb --fsys-tarfile "$2.deb"/*.deb | tar -xO "./usr/src/$1.tar.xz" | tar -xJ --strip-components=1 -C "$2"
+	dpkg-deb -f "$2.deb"/*.deb Package Version >"$2/.source"
+	rm -r "$2.deb"
+}
+
+# linux_patches TREE: those for a kernel of its version: ours, and if it is older than the newest what this one has that we need.
+linux_patches() {
+	older=/src/patches/linux-$(sed -nE 's/^(VERSION|PATCHLEVEL) = //p' "$1/Makefile" | paste -s -d .)
+	echo /src/patches/linux/*.patch
+	[ ! -d "$older" ] || echo "$older"/*.patch
+}
+
+# patch_linux TREE: the same as patch_tree with those.
+patch_linux() {
+	# shellcheck disable=SC2046 # several words
+	patch_tree "$1" $(linux_patches "$1")
+}
+
+# patch_tree TREE [PATCH]...: makes TREE what it was when unpacked, and the patches applied to that, whatever was
 # applied before. Only files that come out different are touched, so that only what depends on them is built again. The
 # files as they were unpacked are kept in TREE/.pristine/files; those that did not exist are marked in TREE/.pristine/none.
 patch_tree() { apart apply_series "$@"; }
@@ -342,10 +367,8 @@ patch_tree() { apart apply_series "$@"; }
 apply_series() {
 	kept=$1/.pristine
 	mkdir -p "$kept/files" "$kept/none"
-	set -- "$1" "$2"/*.patch
 	tree=$1
 	shift
-	[ -e "$1" ] || shift
 	if [ $# -gt 0 ]; then
 		sed -n 's,^diff --git a/\(.*\) b/\(.*\)$,\1\n\2,p' "$@" | sort -u >"$kept/touched"
 	else
