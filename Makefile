@@ -57,14 +57,15 @@ help:
 ##   make clean       remove the module, the guest, and results
 ##   make distclean   remove all that was built
 ##
-##   make KDIR=<tree>     only the module, against a built kernel 7.3 or newer that carries patches/linux
+##   make KDIR=<tree>     only the module, against a built kernel 7.2 or newer that carries patches/linux
 ##
 ## Variables:
 ##
 ##   BUILD=<folder>      where everything is built (default: build)
 ##   MIRROR=<URL>        Debian mirror            LINUX_SOURCE=<tarball or tree>   another kernel source
 ##   For demo, test, shell and run:
-##   VARIANT=rt|nohz|debug|kcsan   the guest's kernel: PREEMPT_RT, with nohz_full, with KASAN and more, with KCSAN (not for demo)
+##   VARIANT=rt|nohz|debug|kcsan|7.2   the guest's kernel: PREEMPT_RT, with nohz_full, with KASAN and more, with KCSAN, Linux 7.2
+##                       (not for demo)
 ##   SMP=2 MEM=512       CPUs, memory in MB       CPU=<model>        QEMU's -cpu
 ##   VPMU=<properties>   of the emulated PMU, such as pmu-version=3,pmu-counters=8
 ##   ACCEL=kvm|tcg       default: kvm if it gives guests a PMU (test: tcg)   QEMU=<binary>
