@@ -338,25 +338,12 @@ build_in() {
 unpack_source() {
 	echo "fetching $1"
 	rm -rf "$2" "$2.deb"
-	mkdir "$2" "$2.deb"
+	mkdir -p "$2" "$2.deb"
 	(cd "$2.deb" && apt-get download "$1")
 	echo "unpacking $1"
 	dpkg-deb --fsys-tarfile "$2.deb"/*.deb | tar -xO "./usr/src/$1.tar.xz" | tar -xJ --strip-components=1 -C "$2"
 	dpkg-deb -f "$2.deb"/*.deb Package Version >"$2/.source"
 	rm -r "$2.deb"
-}
-
-# linux_patches TREE: those for a kernel of its version: ours, and if it is older than the newest what this one has that we need.
-linux_patches() {
-	older=/src/patches/linux-$(sed -nE 's/^(VERSION|PATCHLEVEL) = //p' "$1/Makefile" | paste -s -d .)
-	echo /src/patches/linux/*.patch
-	[ ! -d "$older" ] || echo "$older"/*.patch
-}
-
-# patch_linux TREE: the same as patch_tree with those.
-patch_linux() {
-	# shellcheck disable=SC2046 # several words
-	patch_tree "$1" $(linux_patches "$1")
 }
 
 # patch_tree TREE [PATCH]...: makes TREE what it was when unpacked, and the patches applied to that, whatever was
@@ -398,4 +385,17 @@ apply_series() {
 			mv "$kept/patched/$f" "$tree/$f"
 		fi
 	done
+}
+
+# linux_patches TREE: those for a kernel of its version: ours, and if it is older than the newest what this one has that we need.
+linux_patches() {
+	older=/src/patches/linux-$(sed -nE 's/^(VERSION|PATCHLEVEL) = //p' "$1/Makefile" | paste -s -d .)
+	echo /src/patches/linux/*.patch
+	[ ! -d "$older" ] || echo "$older"/*.patch
+}
+
+# patch_linux TREE: patch_tree with those.
+patch_linux() {
+	# shellcheck disable=SC2046 # several words
+	patch_tree "$1" $(linux_patches "$1")
 }
