@@ -288,6 +288,11 @@ has() {
 	equal "the count of $*" "$(value count "$@")" "$wanted"
 }
 
+# watched: the kernel looks at each access to memory (KASAN, KCSAN), and what it executes for the same call differs by a percent.
+watched() {
+	grep -Eq ' (kasan_report|__kcsan_check_access)$' /proc/kallsyms
+}
+
 # perf_counts: perf has the PMU, and counts with it. (The kernel's own driver makes nothing of a PMU of one counter.)
 perf_counts() {
 	[ -d /sys/bus/event_source/devices/cpu ] || return 0
@@ -476,6 +481,8 @@ no_leak() {
 # monitor COMMAND: has QEMU's monitor (HMP) carry it out, and prints what it says. The command that follows it prints a number
 # on a line of its own: that is the end. What is skipped is its greeting, and the echo of what it reads.
 monitor() {
+	# There is its file before it can be opened, just after the boot.
+	until (: 9<>/dev/vport0p4) 2>/dev/null; do usleep 10000; done
 	exec 9<>/dev/vport0p4
 	printf '%s\nprint /d 20261\n' "$1" >&9
 	while IFS= read -r answer <&9 && answer=${answer%?} && [ "$answer" != 20261 ]; do
