@@ -109,7 +109,7 @@ attached() {
 		line) line=$line$value ;;
 		esac
 	done </tmp/attach
-	equal "the status of $3, of which attach says $(cat /tmp/attach)" "$status" 0
+	[ "$status" = 0 ] || fail "$3 did not end well: $(cat /tmp/attach)"
 }
 
 # count_module PARAMETERS PROGRAM ARGUMENTS...: what the module counts; sets what parse does.
