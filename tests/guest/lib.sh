@@ -465,9 +465,8 @@ no_leak() {
 		return
 	fi
 	footprint /tmp/now
-	awk -v slabs="$2" -v cpus="$(nproc)" '
-		# Four stacks, each with its guard page among the mappings, and two more that each CPU keeps there.
-		BEGIN { may["SUnreclaim"] = slabs; may["KernelStack"] = 64; may["VmallocUsed"] = (4 + 2 * cpus) * 20; may["Percpu"] = slabs > 64 ? 128 : 0; may["MemAvailable"] = 16384 }
+	awk -v slabs="$2" '
+		BEGIN { may["SUnreclaim"] = slabs; may["KernelStack"] = 64; may["VmallocUsed"] = 128; may["Percpu"] = slabs > 64 ? 128 : 0; may["MemAvailable"] = 16384 }
 		NR == FNR { before[$1] = $2; next }
 		{
 			more = $1 == "MemAvailable" ? before[$1] - $2 : $2 - before[$1]
