@@ -64,7 +64,7 @@ machine() {
 	# that is too high waits too long.
 	[ "$accel" = kvm ] || [ "${ICOUNT-}" ] || parameters="lpj=40000000 $parameters"
 	# It is also the host's clock that they all read. Who checks that can wait for another CPU with interrupts off before there is a
-	# clock that ends it (watchdog_check_skew in 7.3): on a busy host some guests in a hundred did not come to their end.
+	# clock that ends it (watchdog_check_skew in 7.3): on a busy host one guest of eight CPUs in a hundred hung as it booted.
 	[ "$accel" = kvm ] || parameters="tsc=nowatchdog $parameters"
 	set -f
 	# shellcheck disable=SC2046,SC2086  # the devices and QEMU_ARGS are several words
