@@ -114,10 +114,10 @@
 	syscall
 .endm
 
-/* wait4(-1): until a child has exited, or what else options say: 6 */
-.macro WAIT options=0
+/* wait4(\who): until the child, or any, has exited, or what else options say: 6 */
+.macro WAIT options=0, who=$-1
 	mov	$__NR_wait4, %eax
-	mov	$-1, %rdi
+	mov	\who, %rdi
 	xor	%esi, %esi
 	mov	$\options, %edx
 	xor	%r10d, %r10d

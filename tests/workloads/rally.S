@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rally CPUS ROUNDS: two processes that both live when the first stops itself, and wait
- * for each other in each round, by pipes. The second waits in read(2) then. In each
- * round the first binds both to the next of the CPUs 0 to CPUS - 1.
+ * rally CPUS ROUNDS
+ * rally CPUS ROUNDS messenger
+ *
+ * Two processes that both live when the first stops itself, and wait for each other in
+ * each round, by pipes. The second waits in read(2) then. In each round the first binds
+ * both to the next of the CPUs 0 to CPUS - 1. A messenger, a process made before the
+ * second, carries each byte from one to the other, and is on the CPU between them.
  *
  * Instructions:
  *   the first    26 * ROUNDS + 9
@@ -17,7 +21,16 @@ _start:
 	PIPE	there
 	PIPE	back
 	BIND	$0, mask
-	FORK	second
+	cmpl	$4, (%rsp)
+	jne	1f
+	PIPE	onward
+	PIPE	homeward
+	FORK	messenger
+	mov	onward, %eax
+	mov	%eax, there
+	mov	homeward+4, %eax
+	mov	%eax, back+4
+1:	FORK	second
 	mov	%eax, %r15d
 	STOP
 1:	BIND	$0, mask		/* 5 a round */
@@ -27,7 +40,7 @@ _start:
 	NEXT_CPU		/* 4 a round */
 	dec	%rbx			/* 2 a round */
 	jnz	1b
-	WAIT				/* 6 */
+	WAIT	who=%r15		/* 6 */
 	EXIT				/* 3 */
 
 second:	BYTE	__NR_read, there	/* 5 a round, of which the first 5 are before the stop */
@@ -36,7 +49,18 @@ second:	BYTE	__NR_read, there	/* 5 a round, of which the first 5 are before the 
 	jnz	second
 	EXIT				/* 3 */
 
+messenger:
+	BYTE	__NR_read, there
+	BYTE	__NR_write, onward+4
+	BYTE	__NR_read, homeward
+	BYTE	__NR_write, back+4
+	dec	%rbx
+	jnz	messenger
+	EXIT
+
 	.data
 mask:	.quad	1
 there:	.long	0, 0
 back:	.long	0, 0
+onward:	.long	0, 0
+homeward:	.long	0, 0
