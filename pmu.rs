@@ -5,6 +5,7 @@
 use core::ffi::CStr;
 
 use kernel::{
+    current,
     prelude::*,
     sync::Arc,
     task::Task, //
@@ -159,21 +160,21 @@ unsafe impl sched_hook::Mark for Account {
     fn execed(&self, privileged: bool) -> Option<&Self> {
         let account = self.target().execed(self, privileged);
         if account.is_none() {
-            self.exited();
+            self.exited(current!());
         }
         account
     }
 
-    fn exited(&self) {
+    fn exited(&self, task: &Task) {
         let target = self.target();
         // Otherwise it is being removed while it lives.
-        let has_died = target.left(self) && target.set_over();
+        let has_died = target.left(self, task) && target.set_over();
         if has_died {
             if let Some(counters) = counters() {
                 counters.look_everywhere();
                 target.note_flaws(counters);
             }
-            target.finish();
+            target.finish(task);
             if target.terms.told {
                 target.report("");
             }

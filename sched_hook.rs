@@ -42,8 +42,9 @@ pub(crate) unsafe trait Mark: Send + Sync + Sized + 'static {
     /// its mark from now on. Under `rcu_read_lock()`: no sleep.
     fn execed(&self, privileged: bool) -> Option<&Self>;
 
-    /// The current task, with this mark, exits, and its parent does not know yet. As above.
-    fn exited(&self);
+    /// `task`, with this mark, exits: the current one, whose parent does not know yet, or one that has
+    /// done so while it was being marked. As above.
+    fn exited(&self, task: &Task);
 }
 
 /// What is done at a context switch, and at an exec or an exit, for tasks marked with an `M`.
@@ -231,8 +232,9 @@ unsafe extern "C" fn execed<M: Mark>(mark: *mut c_void, privileged: bool) -> *mu
 
 /// # Safety
 ///
-/// Only as `sched_hook.exit`: `mark` is a mark.
-unsafe extern "C" fn exited<M: Mark>(mark: *mut c_void) {
+/// Only as `sched_hook.exit`: `mark` is a mark, and `t` a task.
+unsafe extern "C" fn exited<M: Mark>(mark: *mut c_void, t: *mut bindings::task_struct) {
     // SAFETY: As promised.
-    unsafe { &*mark.cast::<M>() }.exited();
+    let (mark, task) = unsafe { (&*mark.cast::<M>(), &*t.cast::<Task>()) };
+    mark.exited(task);
 }

@@ -420,27 +420,26 @@ impl Target {
             // It has taken over the id of the process, whose first thread is gone.
             Kind::Thread(thread) if !thread.is(current!()) => {
                 account.end(current!());
-                self.note_end(thread);
+                self.note_end(thread, current!());
                 self.account_of(current!())
             }
             Kind::All | Kind::Thread(_) => account,
         })
     }
 
-    /// The thread, the current task, has ended, or is another one from now on.
-    fn note_end(&self, thread: &Thread) {
+    /// The thread, `task`, has ended, or is another one from now on.
+    fn note_end(&self, thread: &Thread, task: &Task) {
         let turn = self.ended.fetch_add(1, Relaxed);
-        thread.ended.populate((turn, Name::of(current!())));
+        thread.ended.populate((turn, Name::of(task)));
     }
 
-    /// The current task, with `account`, counts no more. Returns whether it was the last of those that
-    /// were meant.
-    pub(crate) fn left(&self, account: &Account) -> bool {
-        account.end(current!());
+    /// `task`, with `account`, counts no more. Returns whether it was the last of those that were meant.
+    pub(crate) fn left(&self, account: &Account, task: &Task) -> bool {
+        account.end(task);
         if let Kind::Thread(thread) = account.kind() {
-            self.note_end(thread);
+            self.note_end(thread, task);
         }
-        self.means(current!()) && self.meant.fetch_sub(1, Full) == 1
+        self.means(task) && self.meant.fetch_sub(1, Full) == 1
     }
 
     /// Notes where its counts may be wrong.
@@ -478,9 +477,9 @@ impl Target {
         })
     }
 
-    /// The last of those that were meant, the current task, has exited, and all that they did is counted.
-    pub(crate) fn finish(&self) {
-        self.keep_name(current!());
+    /// The last of those that were meant, `task`, has exited, and all that they did is counted.
+    pub(crate) fn finish(&self, task: &Task) {
+        self.keep_name(task);
         self.exited.store(true, Release);
     }
 
