@@ -351,8 +351,10 @@ pub(crate) struct Counters {
     cpus: PerCpu<Cpu>,
     /// Where somebody else has changed the registers meanwhile.
     disturbed: CpuSet,
-    /// Those that could not be programmed.
+    /// Those that could not be programmed meanwhile.
     incomplete: CpuSet,
+    /// Those that are online and are not programmed.
+    unusable: CpuSet,
 }
 
 // SAFETY: `job` is changed while no CPU comes or goes, and by one thread at a time (see `change()`).
@@ -370,6 +372,7 @@ impl Counters {
             cpus: PerCpu::new()?,
             disturbed: CpuSet::new(GFP_KERNEL)?,
             incomplete: CpuSet::new(GFP_KERNEL)?,
+            unusable: CpuSet::new(GFP_KERNEL)?,
         })
     }
 
@@ -402,9 +405,10 @@ impl Counters {
     ///
     /// As for [`Counters::program`].
     pub(crate) fn program_late(&self, cpu: &ThisCpu) -> Result<Option<u8>, Fault> {
-        let taken = self
-            .program(cpu)
-            .inspect_err(|_| self.incomplete.insert(cpu));
+        let taken = self.program(cpu).inspect_err(|_| {
+            self.incomplete.insert(cpu);
+            self.unusable.insert(cpu);
+        });
         self.look(cpu);
         taken
     }
@@ -451,6 +455,7 @@ impl Counters {
 
     /// Settles this CPU's counters and gives them back as they were found, with the gate closed.
     pub(crate) fn restore(&self, cpu: &ThisCpu) {
+        self.unusable.remove(cpu);
         if let Some((this, plan)) = here(cpu) {
             self.settle_for_good(this, plan, cpu);
             switch::set_suspends(false, cpu);
@@ -635,8 +640,13 @@ impl Counters {
         &self.disturbed
     }
 
-    /// The CPUs that could not be programmed.
+    /// The CPUs that could not be programmed when they came.
     pub(crate) fn incomplete(&self) -> &CpuSet {
         &self.incomplete
+    }
+
+    /// Those of them that are still online, and not asleep.
+    pub(crate) fn unusable(&self) -> &CpuSet {
+        &self.unusable
     }
 }

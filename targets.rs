@@ -245,7 +245,8 @@ impl Table {
         target.note_flaws(pmu.counters());
     }
 
-    /// Tells all who are followed where counts may be wrong since the last time.
+    /// Tells all who are followed where counts may be wrong since the last time, and where they cannot be
+    /// right.
     fn spread_flaws(&self) {
         let Some(pmu) = &self.pmu else {
             return;
@@ -254,7 +255,10 @@ impl Table {
         for number in pmu.counters().disturbed().drain() {
             followed().for_each(|entry| entry.target.disturbed.add(number));
         }
-        followed().for_each(|entry| entry.target.incomplete.extend(pmu.counters().incomplete()));
+        for number in pmu.counters().incomplete().drain() {
+            followed().for_each(|entry| entry.target.incomplete.add(number));
+        }
+        followed().for_each(|entry| entry.target.incomplete.extend(pmu.counters().unusable()));
     }
 
     /// Gives back all that a target holds.
@@ -586,10 +590,11 @@ impl Targets {
             table.fit_less(before);
             return Err(told);
         }
-        // What was before does not concern it.
+        // What was before does not concern it, what is does.
         table.spread_flaws();
         table.last_id = id;
         table.entries.push(entry, GFP_KERNEL)?;
+        table.spread_flaws();
         Ok(())
     }
 
@@ -613,6 +618,7 @@ impl Targets {
         target.accounts.iter().for_each(Account::reset);
         target.disturbed.clear();
         target.incomplete.clear();
+        table.spread_flaws();
         Ok(())
     }
 
