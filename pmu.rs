@@ -167,7 +167,8 @@ unsafe impl sched_hook::Mark for Account {
 
     fn exited(&self, task: &Task) {
         let target = self.target();
-        // Otherwise it is being removed while it lives.
+        // Otherwise it is being removed while it lives. Nobody is the last one as long as tasks are being marked:
+        // under `tasklist_lock` no CPU could be waited for.
         let has_died = target.left(self, task) && target.set_over();
         if has_died {
             if let Some(counters) = counters() {

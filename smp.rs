@@ -27,8 +27,10 @@ use kernel::{
     interrupt::local_interrupt_disable,
     prelude::*,
     sync::atomic::{
+        Acquire,
         Atomic,
-        Relaxed, //
+        Relaxed,
+        Release, //
     },
     types::NotThreadSafe, //
 };
@@ -391,10 +393,15 @@ impl CpuSet {
         self.set(number, true);
     }
 
-    /// Removes the CPUs, one after the other, and gives their numbers.
-    pub(crate) fn drain(&self) -> impl Iterator<Item = usize> + '_ {
-        let members = self.0.iter().enumerate();
-        members.filter_map(|(number, member)| member.xchg(false, Relaxed).then_some(number))
+    /// Hands over the number of each CPU, and then removes it.
+    pub(crate) fn drain(&self, mut to: impl FnMut(usize)) {
+        for (number, member) in self.0.iter().enumerate() {
+            if member.load(Relaxed) {
+                to(number);
+                // Who does not see it any more sees what was done with it.
+                member.store(false, Release);
+            }
+        }
     }
 
     /// Adds the CPUs of another set.
@@ -417,7 +424,7 @@ impl CpuSet {
     fn contains(&self, number: usize) -> bool {
         self.0
             .get(number)
-            .is_some_and(|member| member.load(Relaxed))
+            .is_some_and(|member| member.load(Acquire))
     }
 
     /// The CPUs' numbers, in order.

@@ -252,13 +252,15 @@ impl Table {
             return;
         };
         let followed = || self.entries.iter().filter(|entry| entry.followed.is_some());
-        for number in pmu.counters().disturbed().drain() {
-            followed().for_each(|entry| entry.target.disturbed.add(number));
-        }
-        for number in pmu.counters().incomplete().drain() {
-            followed().for_each(|entry| entry.target.incomplete.add(number));
-        }
-        followed().for_each(|entry| entry.target.incomplete.extend(pmu.counters().unusable()));
+        let counters = pmu.counters();
+        // Who exits just then has it from here, or finds it with the target.
+        counters
+            .disturbed()
+            .drain(|number| followed().for_each(|entry| entry.target.disturbed.add(number)));
+        counters
+            .incomplete()
+            .drain(|number| followed().for_each(|entry| entry.target.incomplete.add(number)));
+        followed().for_each(|entry| entry.target.incomplete.extend(counters.unusable()));
     }
 
     /// Gives back all that a target holds.
