@@ -53,11 +53,11 @@ prepare_machine() {
 # on the host's own root with the SDK's C library, so that files in QEMU_ARGS are the host's. DEVICES are more devices, parted by
 # colons.
 machine() {
-	initrd=$1 parameters=$2
+	initrd=$1 parameters=$2 thread=''
 	shift 2
 	case $accel in
 	kvm) cpu=${CPU:-host} qemu=$BUILD/sdk/usr/bin/qemu-system-x86_64 ;;
-	tcg) cpu=${CPU:-max,vendor=GenuineIntel,pmu=on}${VPMU:+,$VPMU} qemu=$BUILD/qemu-system-x86_64 ;;
+	tcg) cpu=${CPU:-max,vendor=GenuineIntel,pmu=on}${VPMU:+,$VPMU} qemu=$BUILD/qemu-system-x86_64 thread=${THREAD-} ;;
 	esac
 	qemu=${QEMU:-$qemu}
 	# In the emulator each CPU would measure how fast it can wait, for a quarter of a second, and be disturbed by the others. A value
@@ -70,7 +70,7 @@ machine() {
 	# shellcheck disable=SC2046,SC2086  # the devices and QEMU_ARGS are several words
 	set -- "$qemu" -nodefaults -no-user-config -display none -no-reboot ${ICOUNT:+-icount "shift=$ICOUNT"} \
 		-L "$BUILD/sdk/usr/share/seabios" -L "$BUILD/sdk/usr/share/qemu" \
-		-machine q35,i8042=off -accel "$accel" -cpu "$cpu" -smp "${SMP:-2}" -m "${MEM:-512}" \
+		-machine q35,i8042=off -accel "$accel${thread:+,thread=$thread}" -cpu "$cpu" -smp "${SMP:-2}" -m "${MEM:-512}" \
 		-kernel "$BUILD/${folder}vmlinux" -initrd "$initrd" \
 		-append "console=ttyS0 panic=-1 nmi_watchdog=0 kunit.enable=0 no_timer_check $parameters ${APPEND-}" \
 		$(printf '%s' "${DEVICES:+:$DEVICES}" | sed 's/:/ -device /g') "$@" ${QEMU_ARGS-}
