@@ -465,16 +465,23 @@ no_leak() {
 		! sh /tests/leaked || fail 'it has leaked memory'
 		return
 	fi
-	footprint /tmp/now
-	awk -v slabs="$2" '
-		BEGIN { may["SUnreclaim"] = slabs; may["KernelStack"] = 64; may["VmallocUsed"] = 128; may["Percpu"] = slabs > 64 ? 128 : 0; may["MemAvailable"] = 16384 }
-		NR == FNR { before[$1] = $2; next }
-		{
-			more = $1 == "MemAvailable" ? before[$1] - $2 : $2 - before[$1]
-			printf "%s %+d; ", $1, $2 - before[$1]
-			leak += more > may[$1]
-		}
-		END { print "in kB"; exit leak > 0 }' "$1" /tmp/now || fail 'it has leaked: see the line above'
+	# What CPUs keep for their next pages they give back second by second; what has leaked stays.
+	for _ in $(seq 10); do
+		footprint /tmp/now
+		if awk -v slabs="$2" '
+			BEGIN { may["SUnreclaim"] = slabs; may["KernelStack"] = 64; may["VmallocUsed"] = 128; may["Percpu"] = slabs > 64 ? 128 : 0; may["MemAvailable"] = 16384 }
+			NR == FNR { before[$1] = $2; next }
+			{
+				more = $1 == "MemAvailable" ? before[$1] - $2 : $2 - before[$1]
+				printf "%s %+d; ", $1, $2 - before[$1]
+				leak += more > may[$1]
+			}
+			END { print "in kB"; exit leak > 0 }' "$1" /tmp/now >/tmp/leak; then
+			cat /tmp/leak
+			return
+		fi
+	done
+	fail "it has leaked: $(cat /tmp/leak)"
 }
 
 # --- The monitor ------------------------------------------------------------------------------------------------------
