@@ -288,10 +288,14 @@ has() {
 	equal "the count of $*" "$(value count "$@")" "$wanted"
 }
 
-# watched: the kernel looks at each access to memory (KASAN, KCSAN) or at each lock (lockdep), and what it executes for the same call
-# differs by a percent.
+# watched: the kernel looks at each access to memory (KASAN, KCSAN).
 watched() {
-	grep -Eq ' (kasan_report|__kcsan_check_access|lock_acquire)$' /proc/kallsyms
+	grep -Eq ' (kasan_report|__kcsan_check_access)$' /proc/kallsyms
+}
+
+# varies: what the kernel executes for the same call differs by a percent, as it does if it looks at that, or at each lock (lockdep).
+varies() {
+	watched || grep -q ' lock_acquire$' /proc/kallsyms
 }
 
 # perf_counts: perf has the PMU, and counts with it. (The kernel's own driver makes nothing of a PMU of one counter.)
