@@ -6,7 +6,8 @@
  * Two processes that both live when the first stops itself, and wait for each other in
  * each round, by pipes. The second waits in read(2) then. In each round the first binds
  * both to the next of the CPUs 0 to CPUS - 1. A messenger, a process made before the
- * second, carries each byte from one to the other, and is on the CPU between them.
+ * second, carries each byte from one to the other, and is on the CPU between them: the
+ * three are of SCHED_BATCH, so that whoever is woken waits until the other sleeps.
  *
  * Instructions:
  *   the first    26 * ROUNDS + 9
@@ -25,6 +26,11 @@ _start:
 	jne	1f
 	PIPE	onward
 	PIPE	homeward
+	mov	$__NR_sched_setscheduler, %eax
+	xor	%edi, %edi		/* itself, and whom it makes */
+	mov	$3, %esi		/* SCHED_BATCH */
+	mov	$priority, %edx
+	syscall
 	FORK	messenger
 	mov	onward, %eax
 	mov	%eax, there
@@ -64,3 +70,4 @@ there:	.long	0, 0
 back:	.long	0, 0
 onward:	.long	0, 0
 homeward:	.long	0, 0
+priority:	.long	0
