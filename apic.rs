@@ -6,12 +6,12 @@
 //!
 //! C header: [`arch/x86/include/asm/apic.h`](srctree/arch/x86/include/asm/apic.h)
 
-use kernel::{
-    bindings,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
-use crate::smp::ThisCpu;
+use crate::{
+    bindings,
+    smp::ThisCpu, //
+};
 
 extern "C" {
     /// The driver of the local APIC in its mode, xAPIC or x2APIC.

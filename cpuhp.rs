@@ -11,7 +11,6 @@ use core::ffi::{
 };
 
 use kernel::{
-    bindings,
     error::to_result,
     prelude::*,
     sync::Arc,
@@ -19,6 +18,7 @@ use kernel::{
 };
 
 use crate::{
+    bindings,
     refusal::refuse_taken,
     slot::{
         Filled,
@@ -33,7 +33,12 @@ use crate::{
 };
 
 /// The state in which the callbacks are called; our kernel patch adds it.
+#[cfg(CONFIG_SCHED_HOOK)]
 const STATE: bindings::cpuhp_state = bindings::cpuhp_state_CPUHP_AP_SCHED_HOOK_STARTING;
+/// The state in which the callbacks are called: its neighbour, another architecture's, that nobody takes here. Modules
+/// can get none of their own that is as early and as late.
+#[cfg(not(CONFIG_SCHED_HOOK))]
+const STATE: bindings::cpuhp_state = bindings::cpuhp_state_CPUHP_AP_ARM64_ISNDEP_STARTING;
 
 /// What is done on a CPU while it is online.
 pub(crate) trait Callbacks: Send + Sync + Sized + 'static {

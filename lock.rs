@@ -10,10 +10,9 @@ use core::cell::UnsafeCell;
 
 #[cfg(CONFIG_DEBUG_SPINLOCK)]
 use kernel::prelude::*;
-use kernel::{
-    bindings,
-    types::Opaque, //
-};
+use kernel::types::Opaque;
+
+use crate::bindings;
 
 /// A value behind a `raw_spinlock_t`, which is held for a few instructions with interrupts off.
 pub(crate) struct RawLock<T> {
@@ -35,7 +34,7 @@ impl<T> RawLock<T> {
         unsafe {
             bindings::__raw_spin_lock_init(
                 lock.get(),
-                c"pmu_count:sums".as_char_ptr(),
+                c"pmu_count".as_char_ptr(),
                 kernel::static_lock_class!().as_ptr(),
                 bindings::lockdep_wait_type_LD_WAIT_SPIN as i16,
             )

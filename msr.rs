@@ -9,12 +9,10 @@
 
 use core::arch::asm;
 
-use kernel::{
-    bindings,
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 use crate::{
+    bindings,
     placement::{
         Place,
         FIXED,

@@ -14,7 +14,6 @@
 use core::ptr::null_mut;
 
 use kernel::{
-    bindings,
     container_of,
     error::to_result,
     ffi::{
@@ -31,9 +30,16 @@ use kernel::{
     types::Opaque, //
 };
 
-use crate::smp::{
-    on_this_cpu,
-    ThisCpu, //
+use crate::{
+    bindings,
+    smp::{
+        on_this_cpu,
+        ThisCpu, //
+    },
+    tracepoint::{
+        Probes,
+        Tracepoint, //
+    },
 };
 
 /// Who is told of writes.
@@ -47,41 +53,28 @@ pub(crate) trait Observer: Send + Sync + Sized + 'static {
     fn written(&self, address: u32, value: u64, cpu: &ThisCpu);
 }
 
-/// The tracepoint's probe, called until this is dropped.
-///
-/// # Invariants
-///
-/// It is registered, with a reference to its object.
-struct Probe<T: Observer>(Arc<T>);
+/// A probe that tells an observer.
+struct Told<T: Observer> {
+    // Dropped before what it uses.
+    _probes: Probes,
+    _observer: Arc<T>,
+}
 
-impl<T: Observer> Probe<T> {
+impl<T: Observer> Told<T> {
     fn new(observer: Arc<T>) -> Result<Self> {
-        // SAFETY: The probe has the tracepoint's arguments, and its object stays until `Drop`
-        // unregisters it.
-        to_result(unsafe {
-            bindings::tracepoint_probe_register(
-                &raw mut bindings::__tracepoint_write_msr,
+        let mut probes = Probes::new();
+        // SAFETY: The probe has the tracepoint's arguments, and its object stays as long as it is registered.
+        unsafe {
+            probes.add(
+                Tracepoint::write_msr(),
                 probe::<T> as *mut c_void,
                 data(&observer),
             )
-        })?;
-        // INVARIANT: As just done.
-        Ok(Self(observer))
-    }
-}
-
-impl<T: Observer> Drop for Probe<T> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant. Probes of this tracepoint, which cannot fault, run in
-        // sections of `tracepoint_srcu`: none is called after this.
-        unsafe {
-            bindings::tracepoint_probe_unregister(
-                &raw mut bindings::__tracepoint_write_msr,
-                probe::<T> as *mut c_void,
-                data(&self.0),
-            );
-            bindings::synchronize_srcu(&raw mut bindings::tracepoint_srcu);
-        }
+        }?;
+        Ok(Self {
+            _probes: probes,
+            _observer: observer,
+        })
     }
 }
 
@@ -92,7 +85,7 @@ fn data<T>(observer: &Arc<T>) -> *mut c_void {
 
 /// # Safety
 ///
-/// Only as a probe of `write_msr`, with the object of a [`Probe<T>`].
+/// Only as a probe of `write_msr`, with the object of a [`Told<T>`].
 unsafe extern "C" fn probe<T: Observer>(data: *mut c_void, msr: c_uint, value: u64, failed: c_int) {
     if failed == 0 && T::matters(msr, value) {
         // SAFETY: As promised, the object is there.
@@ -111,7 +104,7 @@ pub(crate) struct Registration<T: Observer> {
     observer: Arc<T>,
     /// `None` while the machine sleeps.
     #[pin]
-    probe: Mutex<Option<Probe<T>>>,
+    probe: Mutex<Option<Told<T>>>,
     #[pin]
     sleep: Opaque<bindings::notifier_block>,
 }
@@ -129,7 +122,7 @@ impl<T: Observer> Registration<T> {
     /// `ENOMEM`.
     pub(crate) fn new(observer: Arc<T>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            probe <- new_mutex!(Some(Probe::new(observer.clone())?)),
+            probe <- new_mutex!(Some(Told::new(observer.clone())?)),
             observer,
             // INVARIANT: It is registered when this has succeeded.
             sleep <- Opaque::try_ffi_init(|sleep: *mut bindings::notifier_block| {
@@ -154,7 +147,7 @@ impl<T: Observer> Registration<T> {
 
     /// Looks again when it has woken up.
     fn look_again(&self) {
-        let probe = Probe::new(self.observer.clone()).inspect_err(|_| {
+        let probe = Told::new(self.observer.clone()).inspect_err(|_| {
             pr_warn!("no memory to see others' writes to the PMU after the machine has slept\n")
         });
         *self.probe.lock() = probe.ok();

@@ -14,13 +14,15 @@ use core::{
 };
 
 use kernel::{
-    bindings,
     error::to_result,
     prelude::*,
     types::Opaque, //
 };
 
-use crate::smp::ThisCpu;
+use crate::{
+    bindings,
+    smp::ThisCpu, //
+};
 
 /// What a handler says of an NMI.
 ///

@@ -3,12 +3,12 @@
 //! References to pids, and what is asked of tasks.
 //!
 //! C headers: [`include/linux/pid.h`](srctree/include/linux/pid.h),
-//! [`include/linux/sched/cputime.h`](srctree/include/linux/sched/cputime.h)
+//! [`include/linux/sched/cputime.h`](srctree/include/linux/sched/cputime.h),
+//! [`include/linux/sched/clock.h`](srctree/include/linux/sched/clock.h)
 
 use core::ptr::NonNull;
 
 use kernel::{
-    bindings,
     fmt::{
         self,
         Write, //
@@ -16,6 +16,17 @@ use kernel::{
     sync::aref::ARef,
     task::Task, //
 };
+
+#[cfg(not(CONFIG_SCHED_HOOK))]
+use kernel::{
+    ffi::c_int,
+    sync::barrier::{
+        self,
+        smp_mb, //
+    },
+};
+
+use crate::bindings;
 
 /// A counted reference to a `struct pid`.
 ///
@@ -78,9 +89,54 @@ impl Drop for PidRef {
 }
 
 /// How long `task` has run, in nanoseconds, as the scheduler has it. Does not sleep.
+#[cfg(CONFIG_SCHED_HOOK)]
 pub(crate) fn runtime(task: &Task) -> u64 {
     // SAFETY: It is a task. No runqueue is locked where this is called.
     unsafe { bindings::task_sched_runtime(task.as_ptr()) }
+}
+
+/// How long `task` has run, in nanoseconds: what the scheduler has had at the last switch or tick, and what has gone by since, if
+/// it runs. A kernel without our patch does not export what adds that (`task_sched_runtime()` in `kernel/sched/core.c`). Where
+/// the scheduler's clock stands still in interrupts or in a hypervisor, nothing is added. Does not sleep.
+#[cfg(not(CONFIG_SCHED_HOOK))]
+pub(crate) fn runtime(task: &Task) -> u64 {
+    /// `TASK_ON_RQ_QUEUED` of `kernel/sched/sched.h`: it has not been dequeued, or what it ran would be in `ran` already.
+    const QUEUED: u8 = 1;
+    let task = task.as_ptr();
+    // SAFETY: The task is valid, and the field is a word that changes at once.
+    let ran = || unsafe { (&raw const (*task).se.sum_exec_runtime).read_volatile() };
+    if cfg!(any(
+        CONFIG_IRQ_TIME_ACCOUNTING,
+        CONFIG_PARAVIRT_TIME_ACCOUNTING
+    )) {
+        return ran();
+    }
+    // Again, if the scheduler has just added it itself. (Who comes between its writes of `exec_start` and of the sum, on
+    // another CPU, has up to a tick too little.)
+    for _ in 0..4 {
+        let before = ran();
+        smp_mb(barrier::Read);
+        // SAFETY: The task is valid, and these are words that change at once. Any CPU that it was on has a clock.
+        let (runs, since, now) = unsafe {
+            let on_cpu = (&raw const (*task).on_cpu).read_volatile();
+            let on_rq = (&raw const (*task).on_rq).read_volatile();
+            let cpu = (&raw const (*task).thread_info.cpu).read_volatile();
+            (
+                on_cpu != 0 && on_rq == QUEUED,
+                (&raw const (*task).se.exec_start).read_volatile(),
+                bindings::sched_clock_cpu(cpu as c_int),
+            )
+        };
+        smp_mb(barrier::Read);
+        if !runs {
+            break;
+        }
+        if ran() == before {
+            // Clocks of two CPUs may differ.
+            return before.saturating_add(now.saturating_sub(since));
+        }
+    }
+    ran()
 }
 
 /// The address of the process that `task` belongs to, for comparison: the same for all of its threads, for

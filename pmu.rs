@@ -157,6 +157,16 @@ unsafe impl sched_hook::Mark for Account {
         self.target().forked(self, child)
     }
 
+    #[cfg(not(CONFIG_SCHED_HOOK))]
+    fn wants(&self, child: &Task) -> bool {
+        self.target().wants(child)
+    }
+
+    #[cfg(not(CONFIG_SCHED_HOOK))]
+    fn missed(&self) {
+        crate::smp::on_this_cpu(|cpu| self.target().incomplete.insert(cpu));
+    }
+
     fn execed(&self, privileged: bool) -> Option<&Self> {
         let account = self.target().execed(self, privileged);
         if account.is_none() {
@@ -168,7 +178,7 @@ unsafe impl sched_hook::Mark for Account {
     fn exited(&self, task: &Task) {
         let target = self.target();
         // Otherwise it is being removed while it lives. Nobody is the last one as long as tasks are being marked:
-        // under `tasklist_lock` no CPU could be waited for.
+        // under `tasklist_lock`, which our patch takes for that, no CPU could be waited for.
         let has_died = target.left(self, task) && target.set_over();
         if has_died {
             if let Some(counters) = counters() {

@@ -19,6 +19,8 @@
 //! | `setup.rs` | how counters are taken, tried out, and given back |
 //! | `msr.rs`, `apic.rs`, `cpuid.rs` | the registers, and what the PMU can do |
 //! | `sched_hook.rs`, `nmi.rs` | who calls us: the scheduler, NMIs, ... |
+//! | `sched_patch.rs`, `sched_trace.rs` | ... the former by our kernel patch, or by tracepoints, ... |
+//! | `marks.rs`, `tracepoint.rs` | ... and what that takes |
 //! | `cpuhp.rs`, `power.rs` | ... CPUs that come and go, a machine that sleeps or goes down, ... |
 //! | `msr_trace.rs` | ... who writes to registers behind our back |
 //! | `smp.rs`, `lock.rs`, `slot.rs` | being on a CPU; a lock within a switch; being found by a callback |
@@ -33,6 +35,7 @@ use kernel::{
 mod account;
 mod apic;
 mod architectural;
+mod bindings;
 mod command;
 mod counter;
 mod cpuhp;
@@ -42,6 +45,8 @@ mod event;
 mod free;
 mod gate;
 mod lock;
+#[cfg(not(CONFIG_SCHED_HOOK))]
+mod marks;
 mod msr;
 mod msr_trace;
 mod nmi;
@@ -53,12 +58,17 @@ mod power;
 mod refusal;
 mod rights;
 mod sched_hook;
+#[cfg(CONFIG_SCHED_HOOK)]
+mod sched_patch;
+#[cfg(not(CONFIG_SCHED_HOOK))]
+mod sched_trace;
 mod setup;
 mod slot;
 mod smp;
 mod switch;
 mod target;
 mod targets;
+mod tracepoint;
 
 use crate::{
     command::{

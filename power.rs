@@ -11,7 +11,6 @@
 use core::ptr::null_mut;
 
 use kernel::{
-    bindings,
     container_of,
     error::to_result,
     ffi::{
@@ -23,7 +22,10 @@ use kernel::{
     types::Opaque, //
 };
 
-use crate::smp::ThisCpu;
+use crate::{
+    bindings,
+    smp::ThisCpu, //
+};
 
 /// What is done when the machine sleeps, wakes up or goes down.
 pub(crate) trait Callbacks: Send + Sync + Sized + 'static {

@@ -6,13 +6,13 @@
 use core::ptr::without_provenance_mut;
 
 use kernel::{
-    bindings,
     fmt,
     prelude::*,
     types::Opaque, //
 };
 
 use crate::{
+    bindings,
     cpuid::Missing,
     setup::Fault,
     smp::ThisCpu, //
@@ -20,8 +20,8 @@ use crate::{
 
 /// The most lines in [`INTERVAL`]: more than anybody types, or a script that looks for each.
 const BURST: c_int = 100;
-/// In jiffies: 5 s.
-const INTERVAL: c_int = 5 * bindings::HZ as c_int;
+/// In jiffies: 5 s. (The bindings' `HZ` is that of the user's interface, always 100.)
+const INTERVAL: c_int = 5 * bindings::CONFIG_HZ as c_int;
 
 /// What keeps lines that anybody can cause who may write to the device from flooding the log.
 ///
@@ -62,11 +62,15 @@ pub(crate) fn refuse(error: Error, reason: fmt::Arguments<'_>) -> Error {
     error
 }
 
-/// The same where another module has what our kernel patch offers to one.
+/// The same where a module cannot have what only one may have, or what the kernel lacks.
 pub(crate) fn refuse_taken(error: Error) -> Error {
     refuse(
         error,
-        fmt!("the scheduler hooks are taken: unload the module that has them"),
+        match error {
+            EBUSY => fmt!("the scheduler hooks are taken: unload the module that has them"),
+            ENODEV => fmt!("this kernel lacks a tracepoint of the scheduler: build it with CONFIG_TRACEPOINTS=y"),
+            _ => fmt!("the scheduler cannot be followed: there is no memory"),
+        },
     )
 }
 

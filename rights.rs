@@ -6,7 +6,6 @@
 //! [`include/linux/ptrace.h`](srctree/include/linux/ptrace.h)
 
 use kernel::{
-    bindings,
     cred::Credential,
     current,
     error::to_result,
@@ -19,7 +18,10 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-use crate::target::Terms;
+use crate::{
+    bindings,
+    target::Terms, //
+};
 
 /// Who asks, now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,10 +65,22 @@ impl Caller {
     /// Whether `task`, and with it the other threads of its process, may be counted in user mode, by perf's
     /// rule.
     pub(crate) fn may_count(&self, task: &Task) -> bool {
-        let mode = bindings::PTRACE_MODE_READ_REALCREDS;
-        // SAFETY: `task` is a task; may sleep, as its callers may.
-        self.privileged || self.alone && unsafe { bindings::ptrace_may_access(task.as_ptr(), mode) }
+        self.privileged || self.alone && may_access(task)
     }
+}
+
+/// Whether the current task may look into `task`.
+#[cfg(CONFIG_SCHED_HOOK)]
+fn may_access(task: &Task) -> bool {
+    let mode = bindings::PTRACE_MODE_READ_REALCREDS;
+    // SAFETY: `task` is a task; may sleep, as its callers may.
+    unsafe { bindings::ptrace_may_access(task.as_ptr(), mode) }
+}
+
+/// Nobody without rights: a kernel without our patch does not tell a module who may look into whom.
+#[cfg(not(CONFIG_SCHED_HOOK))]
+fn may_access(_: &Task) -> bool {
+    false
 }
 
 /// A process that does not become another program, with other rights, while this exists.

@@ -18,7 +18,6 @@ use core::{
 
 use kernel::{
     alloc::Flags,
-    bindings,
     cpu::{
         nr_cpu_ids,
         CpuId, //
@@ -34,6 +33,8 @@ use kernel::{
     },
     types::NotThreadSafe, //
 };
+
+use crate::bindings;
 
 /// Proof that the code stays on the CPU where it is: interrupts are off there.
 ///

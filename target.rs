@@ -384,13 +384,17 @@ impl Target {
         }
     }
 
+    /// Whether `child`, which one of its tasks has made, is one, too.
+    pub(crate) fn wants(&self, child: &Task) -> bool {
+        self.terms.inherit || self.means(child)
+    }
+
     /// A task with `account` has made `child`. Returns where what that does goes.
     pub(crate) fn forked<'a>(&'a self, account: &'a Account, child: &Task) -> Option<&'a Account> {
-        let meant = self.means(child);
-        if !meant && !self.terms.inherit {
+        if !self.wants(child) {
             return None;
         }
-        if meant {
+        if self.means(child) {
             self.meant.fetch_add(1, Relaxed);
         }
         Some(match account.kind() {

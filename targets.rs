@@ -5,7 +5,6 @@
 use core::ptr::from_ref;
 
 use kernel::{
-    bindings,
     new_condvar,
     new_mutex,
     new_work,
@@ -31,6 +30,7 @@ use crate::{
         Account,
         Kind, //
     },
+    bindings,
     command::{
         Command,
         Request,
@@ -586,6 +586,7 @@ impl Targets {
                     fmt!("pid={pid}: it is counted already, as target id={id}: remove that first"),
                 ),
                 (ESRCH, _) => refuse(error, fmt!("pid={pid}: the process is already exiting")),
+                (ENOMEM, _) => refuse(error, fmt!("pid={pid}: there is no memory to follow it")),
                 _ => error,
             };
             table.unfollow(&entry.target);

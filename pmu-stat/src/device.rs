@@ -219,7 +219,7 @@ impl Device {
         let snapshot = self.read().ok();
         Error::new(match errno {
             Errno::EPERM | Errno::EACCES => format!(
-                "not permitted to count process {pid}: run pmu-stat as root or with CAP_PERFMON; others may count their own processes in user mode (:u)"
+                "not permitted to count process {pid}: run pmu-stat as root or with CAP_PERFMON; others may count their own processes in user mode (:u), where the kernel has pmu_count's patch"
             ),
             Errno::EBUSY if watchdog() => "the NMI watchdog uses the PMU: sysctl kernel.nmi_watchdog=0, and try again".to_owned(),
             Errno::EBUSY => "the PMU is in use, most likely by perf: end it, and try again (dmesg may tell more)".to_owned(),
