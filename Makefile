@@ -6,7 +6,8 @@
 
 # A value with $ in it reaches the scripts as it was typed.
 override CMD := $(value CMD)
-export CMD
+override KVER := $(value KVER)
+export CMD KVER
 
 ifdef KDIR
 MAKEFLAGS += --no-print-directory
@@ -23,7 +24,7 @@ else
 # Steps that do not depend on each other run at the same time.
 MAKEFLAGS += -j
 
-steps := sdk source kernel qemu perf module pmu-stat guest plain-qemu
+steps := sdk source kernel qemu perf module pmu-stat guest plain-qemu deb
 variants := $(patsubst scripts/kernel-%.config,%,$(wildcard scripts/kernel-*.config))
 
 help:
@@ -34,6 +35,7 @@ help:
 ##   make demo        build all that is needed, count some processes with pmu_count and with perf, show both
 ##   make test        the tests; the last line is "N passed, N failed"
 ##   make test-all    the same on each variant of the kernel, and the whole exactness suite, which the tests have a part of
+##   make test-deb    Debian's package: whether it builds the module in a clean Debian, and goes without a trace
 ##   make stress      load, faults, bad input, sudden death in full, and the tests on kernels that watch themselves (T=PART...)
 ##   make exact       that suite alone: programs of known length on every PMU; the table is in build/exact.json as well
 ##   make shell       a guest with everything in it to play with (Ctrl-A x ends it)
@@ -50,6 +52,7 @@ help:
 ##   sdk      a Debian root file system with the toolchain      qemu     QEMU with an emulated PMU for TCG
 ##   source   the kernel's source, patched                      module   pmu_count.ko
 ##   kernel   the guest's kernel                                guest    the guest's root file system
+##   deb      Debian's package, the module by DKMS
 ##   perf     perf, from the same tree                          pmu-stat perf stat's like, for the module (crates.io)
 ##
 ##   pristine-kernel  the same kernel without patches/linux (VARIANT=pristine scripts/run COMMAND)
@@ -57,15 +60,16 @@ help:
 ##   make clean       remove the module, the guest, and results
 ##   make distclean   remove all that was built
 ##
-##   make KDIR=<tree>     only the module, against a built kernel 7.2 or newer that carries patches/linux
+##   make KDIR=<tree>     only the module, against a built kernel 7.2 or newer; best one that carries patches/linux
+##   make module-for KVER=<release>   only the module, for Debian's own kernel 7.3 or newer, with this machine's packages
 ##
 ## Variables:
 ##
 ##   BUILD=<folder>      where everything is built (default: build)
 ##   MIRROR=<URL>        Debian mirror            LINUX_SOURCE=<tarball or tree>   another kernel source
-##   For demo, test, shell and run:
-##   VARIANT=rt|nohz|debug|kcsan|7.2   the guest's kernel: PREEMPT_RT, with nohz_full, with KASAN and more, with KCSAN, Linux 7.2
-##                       (not for demo)
+##   For demo, test, shell, run, and STOCK=1 also bench:
+##   STOCK=1             Debian's own kernel in the guest, without our patches
+##   VARIANT=rt|nohz|debug|kcsan|7.2   another kernel there: PREEMPT_RT, with nohz_full, with KASAN and more, with KCSAN, Linux 7.2
 ##   SMP=2 MEM=512       CPUs, memory in MB       CPU=<model>        QEMU's -cpu
 ##   VPMU=<properties>   of the emulated PMU, such as pmu-version=3,pmu-counters=8
 ##   ACCEL=kvm|tcg       default: kvm if it gives guests a PMU (test: tcg)   QEMU=<binary>
@@ -81,11 +85,19 @@ kernel perf: source
 module: kernel
 guest: perf module pmu-stat
 plain-qemu: qemu
+deb: pmu-stat
 
 # The kernel without our patches, to compare with.
 pristine-kernel: source
 	@export VARIANT=pristine; QUIET=1 scripts/variant && \
 		$(if $(filter $@,$(MAKECMDGOALS)),,QUIET=1) exec scripts/kernel
+
+# STOCK=1 is Debian's own kernel, which has its steps as a variant has, but is not built.
+ifneq ($(filter-out 0,$(STOCK)),)
+override VARIANT := stock
+export VARIANT
+$(if $(filter exact stress test-all disasm,$(MAKECMDGOALS)),$(error STOCK=1 is for demo, test, bench, run and shell))
+endif
 
 # A variant's own steps: STEP-VARIANT.
 define variant_steps
@@ -97,19 +109,26 @@ module-$(1): kernel-$(1)
 guest-$(1): guest module-$(1)
 .PHONY: variant-$(1) kernel-$(1) module-$(1) guest-$(1)
 endef
-$(foreach v,$(variants),$(eval $(call variant_steps,$(v))))
+$(foreach v,$(variants) stock,$(eval $(call variant_steps,$(v))))
 
 ifneq ($(filter run,$(MAKECMDGOALS)),)
 $(if $(CMD),,$(error say what to run: make run CMD='...'))
 endif
 
-demo exact: guest qemu
+exact: guest qemu
 	@VARIANT= exec scripts/$@
 
-test shell: guest$(VARIANT:%=-%) qemu
+# The tests have some on Debian's own kernel, which belongs to Debian's source.
+source_is_own := $(or $(LINUX_SOURCE),$(shell f="$(or $(BUILD),build)/linux/.source"; [ ! -f "$$f" ] || grep -q ^Package: "$$f" || echo own))
+test: $(if $(VARIANT)$(source_is_own),,guest-stock)
+
+demo test shell: guest$(VARIANT:%=-%) qemu
 	@exec scripts/$@
 
-test-all: guest qemu $(variants:%=guest-%)
+test-deb: guest-stock qemu deb
+	@VARIANT= exec scripts/$@
+
+test-all: guest qemu $(if $(source_is_own),,deb guest-stock) $(variants:%=guest-%)
 	@VARIANT= exec scripts/$@
 
 # The kernels that it needs: those that are asked for, or all.
@@ -126,8 +145,8 @@ disasm: guest qemu
 fuzz: sdk
 	@exec scripts/$@
 
-bench: guest qemu pristine-kernel
-	@VARIANT= exec scripts/$@
+bench: guest-stock qemu $(if $(VARIANT),,guest pristine-kernel)
+	@exec scripts/$@
 
 bench-vpmu times: guest plain-qemu
 	@exec scripts/$@
@@ -135,8 +154,12 @@ bench-vpmu times: guest plain-qemu
 check: guest qemu
 	@exec scripts/$@
 
+module-for:
+	$(if $(KVER),,$(error say for which kernel: make $@ KVER=$$(uname -r)))
+	@exec scripts/$@ "$$KVER"
+
 clean distclean:
 	@exec scripts/$@
 
-.PHONY: help demo test test-all stress fuzz exact shell run bench bench-vpmu times disasm check clean distclean pristine-kernel $(steps)
+.PHONY: help demo test test-all test-deb stress fuzz exact shell run bench bench-vpmu times disasm check clean distclean pristine-kernel module-for $(steps)
 endif

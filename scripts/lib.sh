@@ -16,6 +16,8 @@ fragment=scripts/kernel$suffix.config cpio=${folder}guest.cpio
 # The kernel without our patches is built as one, too, but not listed with them: it can have no module, and boots the common guest.
 # shellcheck disable=SC2034
 [ "$VARIANT" != pristine ] || fragment=scripts/pristine.config cpio=guest.cpio
+# Debian's own is not configured here at all.
+[ "$VARIANT" != stock ] || fragment=scripts/stock
 
 # variants: their names.
 variants() { (cd "$scripts" && echo kernel-*.config | sed 's/kernel-//g; s/\.config//g'); }
@@ -124,6 +126,9 @@ free_mb() { df -Pm "$BUILD" | awk 'NR == 2 { print $4 }'; }
 
 # llvm CONFIGURATION...: what make must be told to build with the tools that such a kernel is built with.
 llvm() { ! grep -qsx CONFIG_CC_IS_CLANG=y "$@" || echo LLVM=1; }
+
+# make_options TREE: the same of a tree that is configured.
+make_options() { cat "$1/.make" 2>/dev/null || llvm "$1/.config"; }
 
 # --- Several runs that are one ----------------------------------------------------------------------------------------
 
@@ -306,7 +311,11 @@ add_to_sdk() {
 	! command -v "$1" >/dev/null || return 0
 	shift
 	fresh_lists
+	# One at a time: dpkg does not wait.
+	exec 6>>"$state/apt.lock"
+	flock 6
 	apt-get -y --no-install-recommends install "$@"
+	exec 6>&-
 }
 
 # build_in FOLDER COMMAND...: runs a command that builds there as kbuild does, which takes a file for made if it is new. So when
@@ -334,12 +343,19 @@ build_in() {
 	return $failed
 }
 
+# download FOLDER PACKAGE...: those packages come to lie in FOLDER.deb; FOLDER is made, or emptied, for what is in them.
+download() {
+	rm -rf "$1" "$1.deb"
+	mkdir -p "$1" "$1.deb"
+	folder_of_packages=$1.deb
+	shift
+	echo "fetching $*"
+	(cd "$folder_of_packages" && apt-get download "$@")
+}
+
 # unpack_source PACKAGE FOLDER: what is in that package of kernel source.
 unpack_source() {
-	echo "fetching $1"
-	rm -rf "$2" "$2.deb"
-	mkdir -p "$2" "$2.deb"
-	(cd "$2.deb" && apt-get download "$1")
+	download "$2" "$1"
 	echo "unpacking $1"
 	dpkg-deb --fsys-tarfile "$2.deb"/*.deb | tar -xO "./usr/src/$1.tar.xz" | tar -xJ --strip-components=1 -C "$2"
 	dpkg-deb -f "$2.deb"/*.deb Package Version >"$2/.source"

@@ -55,9 +55,12 @@ prepare_machine() {
 machine() {
 	initrd=$1 parameters=$2 thread=''
 	shift 2
+	# To move memory byte by byte is fast where the CPU announces that, but not in the emulator: without these a process takes a third
+	# less time, and to load the module half.
+	bytewise=erms=off,fsrm=off,fsrs=off
 	case $accel in
 	kvm) cpu=${CPU:-host} qemu=$BUILD/sdk/usr/bin/qemu-system-x86_64 ;;
-	tcg) cpu=${CPU:-max,vendor=GenuineIntel,pmu=on}${VPMU:+,$VPMU} qemu=$BUILD/qemu-system-x86_64 thread=${THREAD-} ;;
+	tcg) cpu=${CPU:-max,vendor=GenuineIntel,pmu=on,$bytewise}${VPMU:+,$VPMU} qemu=$BUILD/qemu-system-x86_64 thread=${THREAD-} ;;
 	esac
 	qemu=${QEMU:-$qemu}
 	# In the emulator each CPU would measure how fast it can wait, for a quarter of a second, and be disturbed by the others. A value
