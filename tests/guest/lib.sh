@@ -181,7 +181,7 @@ log_of() {
 
 # said: all that the module has said (the kernel itself says once that a module from outside taints it).
 said() {
-	dmesg | sed -n '/taints kernel/d; /pmu_count:/p'
+	dmesg | sed -n '/taint[a-z]* kernel/d; /pmu_count:/p'
 }
 
 # complains COMMAND...: the command says "error", and one line in dmesg has the words of the pattern "words".
@@ -291,6 +291,11 @@ has() {
 # watched: the kernel looks at each access to memory (KASAN, KCSAN).
 watched() {
 	grep -Eq ' (kasan_report|__kcsan_check_access)$' /proc/kallsyms
+}
+
+# patched: the kernel has our patch, or the hooks are tracepoints.
+patched() {
+	grep -q ' sched_hook_register$' /proc/kallsyms
 }
 
 # varies: what the kernel executes for the same call differs by a percent, as it does if it looks at that, or at each lock (lockdep).

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * kexec KERNEL INITRD PARAMETERS: boots another kernel, an ELF file for
- * x86-64, from this one, without a reset of the machine. KERNEL may be a pipe.
+ * x86-64 or a bzImage, from this one, without a reset of the machine. KERNEL
+ * may be a pipe.
  *
- * The kernel is placed elsewhere in memory, and does not use where it would
+ * An ELF kernel is placed elsewhere in memory, and does not use where it would
  * have been: QEMU writes its -kernel there again at each reset, which the
  * wake-up from suspend to RAM is too.
  */
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -90,6 +92,23 @@ static void all_memory(void)
 	fclose(map);
 }
 
+/* A file that the kernel reads it from. */
+static int file_of(const char *data, size_t size)
+{
+	int fd = memfd_create("kexec", 0);
+
+	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+		die("memory");
+	return fd;
+}
+
+static void boot(void)
+{
+	sync();
+	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_KEXEC, NULL);
+	die("reboot");
+}
+
 int main(int argc, char **argv)
 {
 	struct kexec_segment segments[3];
@@ -110,8 +129,10 @@ int main(int argc, char **argv)
 
 	elf = (const void *)kernel;
 	if (kernel_size < sizeof(*elf) || memcmp(kernel, ELFMAG, SELFMAG)) {
-		fprintf(stderr, "%s is no ELF file\n", argv[1]);
-		return 1;
+		if (syscall(SYS_kexec_file_load, file_of(kernel, kernel_size), file_of(initrd, initrd_size),
+			    strlen(argv[3]) + 1, argv[3], 0))
+			die("kexec_file_load");
+		boot();
 	}
 	part = (const void *)(kernel + elf->e_phoff);
 	for (i = 0; i < elf->e_phnum; i++) {
@@ -151,7 +172,5 @@ int main(int argc, char **argv)
 	segments[2] = (struct kexec_segment) { initrd, initrd_size, (void *)INITRD, PAGES(initrd_size) };
 	if (syscall(SYS_kexec_load, SETUP + offsetof(typeof(setup), code), 3, segments, KEXEC_ARCH_DEFAULT))
 		die("kexec_load");
-	sync();
-	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_KEXEC, NULL);
-	die("reboot");
+	boot();
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rights: tries to count, command or see by the device what one has no right to,
- * each trick by itself. Run as root, where /dev/pmu_count has the mode 0666 and no
- * target. /tmp/doomed has to be doomed, as a program that runs as root (04755).
+ * rights [nobody]: tries to count, command or see by the device what one has no
+ * right to, each trick by itself. Run as root, where /dev/pmu_count has the mode
+ * 0666 and no target. /tmp/doomed has to be doomed, as a program that runs as root
+ * (04755). With "nobody" users may not count what is their own either.
  *
  * Printed is a line for each trick that has not worked; or what has, and the end.
  */
@@ -29,6 +30,7 @@
 #define KERNEL	"event=cycles:uk"
 
 static const char *trick;
+static int own_is_allowed = 1;
 static int roots;	/* the device, opened by root */
 
 #define IS(got, wanted)	is(got, wanted, #got)
@@ -182,13 +184,17 @@ static void no_trick(void)
 		int fd = opened();
 
 		nothing_but_user_mode_of(fd, of_a);
+		if (!own_is_allowed) {
+			nothing_by(fd, of_a);
+			_exit(0);
+		}
 		IS(command(fd, "add pid=%d " USER, of_a), 0);
 		IS(seen(fd), 1);
 		IS(command(fd, "remove pid=%d", of_a), 0);
 		_exit(0);
 	}
 	/* The capability for it is enough. */
-	if (in(A, 1 << CAP_SYS_PTRACE)) {
+	if (own_is_allowed && in(A, 1 << CAP_SYS_PTRACE)) {
 		int fd = opened();
 
 		IS(command(fd, "add pid=%d " USER, of_b), 0);
@@ -275,8 +281,8 @@ static void own_user_namespace(void)
 		nothing_but_user_mode_of(fd, getpid());
 		nothing_by(before, getpid());
 		/* But what is his own. */
-		IS(command(fd, "add pid=%d " USER, getpid()), 0);
-		IS(command(fd, "remove pid=%d", getpid()), 0);
+		IS(command(fd, "add pid=%d " USER, getpid()), own_is_allowed ? 0 : EPERM);
+		IS(command(fd, "remove pid=%d", getpid()), own_is_allowed ? 0 : ENOENT);
 		_exit(0);
 	}
 }
@@ -611,7 +617,8 @@ static void exec_while_added(void)
 	close(shared);
 }
 
-static const struct { const char *name; void (*try)(void); } tricks[] = {
+/* Those with what is one's own go with users who may count that. */
+static const struct { const char *name; void (*try)(void); int with_own; } tricks[] = {
 	{ "none", no_trick },
 	{ "a file that root has opened", given_by_root },
 	{ "a file that a user has opened, written by root", taken_by_root },
@@ -624,24 +631,24 @@ static const struct { const char *name; void (*try)(void); } tricks[] = {
 	{ "a process that is not dumpable", not_dumpable },
 	{ "a process that may change its user", may_change_its_user },
 	{ "a thread of another's process", thread_of_another },
-	{ "a pid that is another's by now", reused_pid },
+	{ "a pid that is another's by now", reused_pid, 1 },
 	{ "io_uring with other credentials", io_uring },
 	{ "sendfile, splice, copy_file_range, mmap, ioctl, poll", other_calls },
-	{ "all targets of the machine", all_of_the_targets },
-	{ "an interrupt each few events", small_n },
+	{ "all targets of the machine", all_of_the_targets, 1 },
+	{ "an interrupt each few events", small_n, 1 },
 	{ "what errors tell", errors_that_tell },
-	{ "an exec as root while it is added", exec_while_added },
+	{ "an exec as root while it is added", exec_while_added, 1 },
 };
 
 int main(int argc, char **argv)
 {
 	unsigned int i;
 
-	(void)argv;
-	if (argc != 1) {
-		fprintf(stderr, "usage: rights\n");
+	if (argc > 2 || (argc == 2 && strcmp(argv[1], "nobody"))) {
+		fprintf(stderr, "usage: rights [nobody]\n");
 		return 2;
 	}
+	own_is_allowed = argc == 1;
 	setvbuf(stdout, NULL, _IONBF, 0);
 	seed(1);
 	trick = "start";
@@ -652,6 +659,8 @@ int main(int argc, char **argv)
 	/* What nobody else may see or command. */
 	IS(command(roots, "add pid=%d event=instructions:u", of_root), 0);
 	for (i = 0; i < sizeof(tricks) / sizeof(*tricks); i++) {
+		if (tricks[i].with_own && !own_is_allowed)
+			continue;
 		trick = tricks[i].name;
 		tricks[i].try();
 		IS(seen(roots), 1);
